@@ -1,0 +1,51 @@
+# Everything a contributor runs. `make` alone lists it.
+# Needs python3 (3.11 or later) and make; `make setup` installs the rest into .venv.
+
+PYTHON ?= python3
+BIN    := .venv/bin
+LOCK   := $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check tests format lock bench docs clean
+
+help:  ## list these commands
+	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .venv/.fresh  ## build .venv with everything (does nothing when it is fresh)
+
+.venv/.fresh: pyproject.toml requirements-setup.lock requirements-dev.lock
+	@$(PYTHON) tools/python_version.py
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-setup.lock
+	@$(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python requirements-setup.lock requirements-dev.lock
+	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
+	@touch $@
+
+demo: setup  ## see it work, in a few seconds
+	@$(BIN)/seawall demo
+
+test: check tests  ## everything that must pass: lint, types, import contracts, tests
+
+check: setup  ## lint, format, types, import contracts
+	@$(BIN)/python tools/check.py
+
+tests: setup check
+	@$(BIN)/python -m pytest -n auto
+
+format: setup  ## rewrite the code in the project's format
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+docs: setup  ## write the generated parts of docs/ anew from the code
+	@$(BIN)/python tools/generate_docs.py
+
+lock: setup  ## renew the requirements*.lock files
+	@echo "uv" | $(LOCK) --output-file requirements-setup.lock -
+	@$(LOCK) --all-extras --output-file requirements.lock pyproject.toml
+	@$(LOCK) --all-extras --group dev --output-file requirements-dev.lock pyproject.toml
+
+bench: setup  ## print what a decision costs, beside tenacity
+	@$(BIN)/python bench/decide.py
+
+clean:  ## remove what these commands made
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

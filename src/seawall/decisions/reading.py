@@ -1,0 +1,154 @@
+"""Reading facts off an exception that nobody can trust.
+
+An exception is whatever its client made it: attributes may be missing, lie about their type, or
+raise when looked at. Everything here answers None rather than raise, reads a bounded amount, and
+touches no network: a body is used only where the client has already read it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from seawall.decisions.retry_after import hint_seconds, parsed_json
+
+MOST_WORDS = 50
+LONGEST_TEXT = 8_000
+
+_REQUEST_ID_HEADERS = (
+    "x-request-id", "request-id", "x-amzn-requestid", "x-amz-request-id", "x-ms-request-id",
+    "apim-request-id", "x-goog-request-id", "cf-ray",
+)  # fmt: skip
+
+
+def attribute(value: object, *names: str) -> Any:
+    """The attribute at the end of the dotted walk, or None; a mapping's key serves as well."""
+    for name in names:
+        try:
+            if isinstance(value, Mapping):
+                value = value.get(name)
+            else:
+                value = getattr(value, name, None)
+        except Exception:  # noqa: BLE001 - a property may raise anything
+            return None
+    return value
+
+
+def text_of(value: object) -> str | None:
+    """The value if it is text that says something."""
+    return value[:LONGEST_TEXT] if isinstance(value, str) and value.strip() else None
+
+
+def told_by(exc: object) -> str:
+    """What the exception says of itself; empty where even that fails."""
+    try:
+        return str(exc)[:LONGEST_TEXT]
+    except Exception:  # noqa: BLE001 - __str__ may raise anything
+        return ""
+
+
+def status_of(exc: object) -> int | None:
+    """The HTTP status, wherever this client keeps it."""
+    for place in (
+        ("status_code",), ("status",), ("response", "status_code"), ("response", "status"),
+        ("response", "ResponseMetadata", "HTTPStatusCode"), ("code",), ("http_status",),
+    ):  # fmt: skip
+        found = attribute(exc, *place)
+        if isinstance(found, int) and not isinstance(found, bool) and 100 <= found <= 599:
+            return int(found)
+    return None
+
+
+def headers_of(exc: object) -> object:
+    """The response's headers, in whatever mapping the client has."""
+    for place in (
+        ("response", "headers"), ("headers",), ("response", "ResponseMetadata", "HTTPHeaders"),
+    ):  # fmt: skip
+        found = attribute(exc, *place)
+        if found is not None and hasattr(found, "items"):
+            return found
+    return None
+
+
+def header(headers: object, name: str) -> str | None:
+    """One header's value, whatever the case of its name."""
+    try:
+        for key, value in islice(headers.items(), 1_000):  # type: ignore[attr-defined]
+            if isinstance(key, str) and key.lower() == name and isinstance(value, str):
+                return value
+    except Exception:  # noqa: BLE001 - a mapping may raise anything
+        return None
+    return None
+
+
+def body_of(exc: object) -> object:
+    """The response's body as far as the client has read it, parsed where it is JSON."""
+    for place in (("body",), ("details",), ("response", "Error")):
+        found = attribute(exc, *place)
+        if isinstance(found, dict | list):
+            return found
+        if isinstance(found, str | bytes):
+            return parsed_json(found)
+    content = attribute(attribute(exc, "response"), "__dict__", "_content")
+    return parsed_json(content) if isinstance(content, str | bytes) else None
+
+
+def request_id_of(exc: object, headers: object) -> str | None:
+    """The upstream's own id of the call."""
+    for place in (("request_id",), ("response", "ResponseMetadata", "RequestId")):
+        found = text_of(attribute(exc, *place))
+        if found is not None:
+            return found
+    return next(filter(None, (header(headers, name) for name in _REQUEST_ID_HEADERS)), None)
+
+
+def error_words(exc: object, body: object) -> Iterator[str]:
+    """The machine-readable words by which the upstream names its error, lower case."""
+    error = attribute(body, "error") if isinstance(body, dict) else None
+    for holder in (exc, error, body):
+        for name in ("code", "type", "error_code", "status", "reason"):
+            word = attribute(holder, name)
+            if isinstance(word, str) and word:
+                yield word[:100].lower()
+    if isinstance(error, str):
+        yield error[:100].lower()
+
+
+def error_text(exc: object, body: object) -> str | None:
+    """The upstream's one-sentence message, which says more than the client's rendering of it."""
+    error = attribute(body, "error") if isinstance(body, dict) else None
+    for holder in (error, body):
+        for name in ("message", "Message", "detail", "error_description"):
+            found = text_of(attribute(holder, name)) if isinstance(holder, dict) else None
+            if found is not None:
+                return found
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What one exception of the chain tells, read once."""
+
+    status: int | None
+    request_id: str | None
+    retry_after_seconds: float | None
+    words: frozenset[str]
+    text: str | None
+    told_not_to_retry: bool
+    body: object
+
+
+def facts_of(exc: object, *, now: datetime | None = None) -> Facts:
+    """Read everything that can be read."""
+    status, headers, body = status_of(exc), headers_of(exc), body_of(exc)
+    throttled = status in (429, 503, 529) or status is None
+    return Facts(
+        status=status,
+        request_id=request_id_of(exc, headers),
+        retry_after_seconds=hint_seconds(headers, body, throttled=throttled, now=now),
+        words=frozenset(islice(error_words(exc, body), MOST_WORDS)),
+        text=error_text(exc, body),
+        told_not_to_retry=(header(headers, "x-should-retry") or "").strip().lower() == "false",
+        body=body,
+    )

@@ -1,0 +1,67 @@
+"""Every error that seawall raises.
+
+    SeawallError                 anything of ours; `except SeawallError` catches all below
+    ├── ConfigurationError       a setting or policy that cannot be used: the line says what to mend
+    │   ├── SettingError         a setting's value, with its source and what was expected
+    │   └── PolicyError          a policy's content, with its place and what is allowed
+    │       └── UnknownPolicyError    no policy of that name; the message lists those there are
+    ├── TransitionError          a move that the state table does not have
+    └── FaultError               raised by handlers: "this is what went wrong", already canonical
+
+An error's message is one line that says what was wrong and what to do. This module knows no
+other of ours; `FaultError` therefore carries its fault's parts, and `classify` puts them together.
+"""
+
+
+class SeawallError(Exception):
+    """Anything that seawall raises on purpose."""
+
+
+class ConfigurationError(SeawallError):
+    """Configuration that cannot be used; nothing was changed."""
+
+
+class SettingError(ConfigurationError):
+    """A setting has a value that it cannot have."""
+
+
+class PolicyError(ConfigurationError):
+    """A policy says something that it cannot say."""
+
+
+class UnknownPolicyError(PolicyError, LookupError):
+    """No policy has that name."""
+
+
+class TransitionError(SeawallError):
+    """A job was asked to make a move that its state does not have."""
+
+
+class FaultError(SeawallError):
+    """What a handler raises when it already knows the canonical code of what went wrong.
+
+    `detail` is the application's own word for it (`INVALID_MAPPING`), which a public code map
+    may read. `raw_output` is what the upstream really said, kept for people to review; it never
+    appears in a message.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str = "",
+        *,
+        status: int | None = None,
+        retry_after_seconds: float | None = None,
+        request_id: str | None = None,
+        detail: str | None = None,
+        ambiguous: bool = False,
+        raw_output: str | None = None,
+    ) -> None:
+        super().__init__(message or str(code))
+        self.code = code
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+        self.request_id = request_id
+        self.detail = detail
+        self.ambiguous = ambiguous
+        self.raw_output = raw_output

@@ -1,0 +1,171 @@
+"""Every setting, and where its value came from.
+
+A setting is one field of `Settings`; its flag, environment variable and TOML key follow from its
+name, and the strongest that is given wins: flag, environment, file, default. A value that cannot
+be used is refused with the setting's name, its source, what was found and what was expected.
+"""
+
+import dataclasses
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from seawall.errors import ConfigurationError, SettingError
+from seawall.redact import without_secrets
+
+PREFIX = "SEAWALL_"
+DEFAULT_FILE = "seawall.toml"
+POLICIES_KEY = "policies"
+"""The one table of the file that holds no settings."""
+
+Value = str | float | int
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a setting's value must be."""
+
+    expected: str
+    minimum: float = -math.inf
+    maximum: float = math.inf
+    choices: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+
+
+def _setting(default: Value, help_: str, bounds: Bounds) -> Any:
+    return dataclasses.field(default=default, metadata={"help": help_, "bounds": bounds})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What seawall was told, already checked."""
+
+    url: str = _setting(
+        "sqlite:///seawall.db",
+        "Where jobs are kept.",
+        Bounds("sqlite:///FILE or postgresql://…", starts=("sqlite://", "postgresql://")),
+    )
+    policy: str = _setting(
+        "default", "The policy of tasks that name none.", Bounds("the name of a policy")
+    )
+    lease_seconds: float = _setting(
+        60.0,
+        "How long a worker may be silent before its jobs are given to another.",
+        Bounds("a number of seconds from 0.5 to 86400", 0.5, 86_400.0),
+    )
+    log_level: str = _setting(
+        "info",
+        "The least important event that is logged.",
+        Bounds("debug, info, warning or error", choices=("debug", "info", "warning", "error")),
+    )
+    sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
+
+    def described(self) -> list[tuple[str, str, str]]:
+        """Each setting's name, value and source, fit to be shown: no password in a URL."""
+        return [
+            (name, without_secrets(str(getattr(self, name))), self.sources.get(name, "default"))
+            for name in names()
+        ]
+
+
+def names() -> tuple[str, ...]:
+    """Every setting's name."""
+    return tuple(f.name for f in dataclasses.fields(Settings) if f.name != "sources")
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + name.upper()
+
+
+def flag(name: str) -> str:
+    """The command-line flag of a setting."""
+    return "--" + name.replace("_", "-")
+
+
+def help_for(name: str) -> tuple[str, str]:
+    """What the setting is for, and what its value must be."""
+    metadata = Settings.__dataclass_fields__[name].metadata
+    return metadata["help"], metadata["bounds"].expected
+
+
+def load(
+    *,
+    flags: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    file: Mapping[str, object] | None = None,
+    file_name: str = DEFAULT_FILE,
+) -> Settings:
+    """The settings that these sources give, the strongest first: flags, environment, file."""
+    flags, environ, file = flags or {}, environ or {}, file or {}
+    _refuse_unknown(file, file_name)
+    values: dict[str, Value] = {}
+    sources: dict[str, str] = {}
+    for name in names():
+        for source, found in (
+            (f"flag {flag(name)}", flags.get(name)),
+            (f"environment variable {variable(name)}", environ.get(variable(name))),
+            (f"{file_name}: {name}", file.get(name)),
+        ):
+            if found is not None:
+                values[name] = _checked(name, found, source)
+                sources[name] = source
+                break
+    return Settings(**values, sources=sources)  # type: ignore[arg-type]
+
+
+def read_file(path: Path | None, *, default: Path = Path(DEFAULT_FILE)) -> dict[str, object]:
+    """The configuration file's content: the one named, else the default one where it is there."""
+    if path is None and not default.is_file():
+        return {}
+    chosen = path or default
+    try:
+        return tomllib.loads(chosen.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ConfigurationError(f"{chosen}: no such file; give another with --config") from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ConfigurationError(f"{chosen}: cannot be read: {reason.lower()}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{chosen}: is not TOML: {error}") from None
+
+
+def _refuse_unknown(file: Mapping[str, object], file_name: str) -> None:
+    known = (*names(), POLICIES_KEY)
+    for key in file:
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+            raise SettingError(f"{file_name}: {key}: no such setting; {hint}")
+
+
+def _checked(name: str, found: object, source: str) -> Value:
+    bounds: Bounds = Settings.__dataclass_fields__[name].metadata["bounds"]
+    default = Settings.__dataclass_fields__[name].default
+    value = _number(found) if isinstance(default, float) else found
+    good = isinstance(value, type(default)) and not isinstance(value, bool)
+    if good and isinstance(value, float):
+        good = bounds.minimum <= value <= bounds.maximum
+    if good and isinstance(value, str):
+        good = (
+            bool(value.strip())
+            and (not bounds.choices or value in bounds.choices)
+            and (not bounds.starts or value.startswith(bounds.starts))
+        )
+    if not good:
+        shown = without_secrets(repr(found))[:100]
+        raise SettingError(f"{name} ({source}): found {shown}, expected {bounds.expected}")
+    return value  # type: ignore[return-value]
+
+
+def _number(found: object) -> float | None:
+    if isinstance(found, bool) or not isinstance(found, int | float | str):
+        return None
+    try:
+        return float(found)
+    except (ValueError, OverflowError):
+        return None
