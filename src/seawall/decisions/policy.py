@@ -65,6 +65,12 @@ CAREFUL = Backoff(curve="exponential", base_seconds=2, cap_seconds=300, jitter="
 """The back-off of a rule that names none."""
 
 
+def _need_attempts(found: int | None) -> None:
+    """`ValueError` unless this is an allowance of attempts."""
+    if found is not None and (isinstance(found, bool) or not 1 <= found <= MOST_ATTEMPTS):
+        raise ValueError(f"max_attempts: found {found!r}, expected 1 to {MOST_ATTEMPTS}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """What to do about the faults that it is `on`; see `matching` for how those are named."""
@@ -82,7 +88,7 @@ class Rule:
 
     def __post_init__(self, on: Matchers) -> None:
         object.__setattr__(self, "matchers", normalised(on))
-        need_attempts(self.max_attempts)
+        _need_attempts(self.max_attempts)
 
     def matches(self, fault: Fault) -> bool:
         return matches(self.matchers, fault)
@@ -150,9 +156,9 @@ class Policy:
     def __post_init__(self) -> None:
         rules = tuple(self.rules)
         if not any(FaultCode.WORKER_LOST in rule.matchers for rule in rules):
-            rules = (WORKER_LOST, *rules)
+            rules = (*rules, WORKER_LOST)
         object.__setattr__(self, "rules", rules)
-        need_policy(self)
+        _need_policy(self)
         text = json.dumps(self.content(), sort_keys=True, separators=(",", ":"))
         object.__setattr__(self, "version", hashlib.sha256(text.encode()).hexdigest()[:12])
 
@@ -286,19 +292,13 @@ def _rule_content(rule: Rule) -> dict[str, object]:
     }
 
 
-def need_attempts(found: int | None) -> None:
-    """`ValueError` unless this is an allowance of attempts."""
-    if found is not None and (isinstance(found, bool) or not 1 <= found <= MOST_ATTEMPTS):
-        raise ValueError(f"max_attempts: found {found!r}, expected 1 to {MOST_ATTEMPTS}")
-
-
-def need_policy(policy: Policy) -> None:
+def _need_policy(policy: Policy) -> None:
     """`ValueError`, naming the field, unless the policy can judge and will end."""
     if not _NAME.fullmatch(policy.name):
         raise ValueError(
             f"name: found {policy.name!r}, expected letters, digits, '.', '_', '-', at most 100"
         )
-    need_attempts(policy.max_attempts)
+    _need_attempts(policy.max_attempts)
     for name in ("max_elapsed_seconds", "max_wait_seconds"):
         found = getattr(policy, name)
         if found is not None and not 0 < found <= LONGEST_SECONDS:

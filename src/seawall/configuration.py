@@ -1,0 +1,57 @@
+"""The configuration file, read once: its settings and its policies.
+
+The file is found and read here; what a setting may be is said in `settings`, what a policy may
+be in `decisions.policy_data`.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from seawall import settings
+from seawall.decisions import presets
+from seawall.decisions.policy import Policy
+from seawall.decisions.policy_data import policies_from
+from seawall.settings import DEFAULT_FILE, POLICIES_KEY, PREFIX, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What the command line, the environment and the file said, together."""
+
+    settings: Settings
+    policies: dict[str, Policy]
+    """The presets and the file's own; one of the same name in the file replaces the preset."""
+    sources: Mapping[str, str]
+    """Where each policy comes from: `preset`, or the file's name."""
+
+    def policy(self, name: str | None = None) -> Policy:
+        """The policy of that name, or the one that tasks get which name none."""
+        return presets.pick(name or self.settings.policy, self.policies)
+
+
+def load(
+    path: str | Path | None = None,
+    *,
+    flags: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Configuration:
+    """Read the configuration: the file named, else `SEAWALL_CONFIG`, else ./seawall.toml."""
+    environ = os.environ if environ is None else environ
+    chosen = path or environ.get(PREFIX + "CONFIG") or None
+    content = settings.read_file(None if chosen is None else Path(chosen))
+    name = DEFAULT_FILE if chosen is None else str(chosen)
+    own = policies_from(content.get(POLICIES_KEY, {}), f"{name}: {POLICIES_KEY}")
+    shipped = {preset: presets.get(preset) for preset in presets.names()}
+    return Configuration(
+        settings=settings.load(flags=flags, environ=environ, file=content, file_name=name),
+        policies={**shipped, **own},
+        sources={**dict.fromkeys(shipped, "preset"), **dict.fromkeys(own, name)},
+    )
+
+
+def load_policies(path: str | Path) -> dict[str, Policy]:
+    """The policies of a TOML file, by name."""
+    content = settings.read_file(Path(path))
+    return policies_from(content.get(POLICIES_KEY, {}), f"{path}: {POLICIES_KEY}")

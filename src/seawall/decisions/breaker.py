@@ -1,0 +1,338 @@
+"""Is this upstream well? A circuit breaker as a pure step over a small value.
+
+    closed ──too many failures──▶ open ──its time is over──▶ half-open ──successes──▶ closed
+                                   ▲                             │
+                                   └──────────failure────────────┘  (for longer each time)
+
+Promise. `step(breaker, state, event, now)` is deterministic: jitter comes from the state's seed.
+Only calls that speak about the upstream's health move it; `Ignored` says "this call ended and
+means nothing", which frees a probe's slot and counts neither way.
+
+Opening. So many failures in a row, or a failure rate, or a rate of slow calls, over the last so
+many calls or seconds, once a minimum of calls is in the window.
+
+Half-open. At most `probes` calls are under way, fleet-wide: a caller asks for a slot under a name
+of its own and gives it back with the call's end. A slot whose holder dies comes back after
+`probe_seconds`. Slots outlive a reopening, so that slow old probes and new ones together never
+exceed the limit; but only results of the present episode count. Results of calls that began
+before the opening are no news and change nothing.
+
+Closing releases the backlog in a ramp: the share of calls let through grows from a tenth to all
+over `ramp_seconds`. Opening again before the ramp is over continues the same episode, for longer.
+"""
+
+import math
+import random
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Literal
+
+from seawall.decisions.backoff import Backoff
+from seawall.decisions.window import LONGEST_WINDOW_SECONDS, Tally
+
+MOST_CALLS = 10_000
+MOST_PROBES = 1_000
+RAMP_STARTS_AT = 0.1
+
+
+class Phase(StrEnum):
+    """What the breaker believes."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaker:
+    """When to open, for how long, and how to close again."""
+
+    consecutive_failures: int | None = 5
+    failure_rate: float | None = 0.5
+    window_calls: int = 20
+    """The rates look at the last so many calls …"""
+    window_seconds: float | None = None
+    """… or, where this is given, at the calls of the last so many seconds."""
+    minimum_calls: int = 20
+    """No rate is judged on fewer calls than this."""
+    slow_call_seconds: float | None = None
+    """A call that took this long is slow."""
+    slow_call_rate: float = 0.5
+    open: Backoff = field(
+        default=Backoff(
+            curve="exponential",
+            base_seconds=5,
+            cap_seconds=300,
+            jitter="proportional",
+            jitter_ratio=0.2,
+        )
+    )
+    """How long it stays open: the n-th time in a row is the n-th delay."""
+    probes: int = 1
+    probe_seconds: float = 60.0
+    successes_to_close: int = 1
+    failures_to_reopen: int = 1
+    ramp_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("consecutive_failures", 1, MOST_CALLS),
+            ("failure_rate", 0.001, 1),
+            ("window_calls", 1, MOST_CALLS),
+            ("window_seconds", 1, LONGEST_WINDOW_SECONDS),
+            ("minimum_calls", 1, MOST_CALLS),
+            ("slow_call_seconds", 0, LONGEST_WINDOW_SECONDS),
+            ("slow_call_rate", 0.001, 1),
+            ("probes", 1, MOST_PROBES),
+            ("probe_seconds", 0.001, 86_400),
+            ("successes_to_close", 1, MOST_PROBES),
+            ("failures_to_reopen", 1, MOST_PROBES),
+            ("ramp_seconds", 0, 86_400),
+        ):
+            found = getattr(self, name)
+            if found is not None and not least <= found <= most:
+                raise ValueError(f"{name}: found {found!r}, expected {least} to {most}")
+        if self.window_seconds is None and self.minimum_calls > self.window_calls:
+            raise ValueError(
+                f"minimum_calls: found {self.minimum_calls}, more than the "
+                f"{self.window_calls} of window_calls: no rate would ever be judged"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A probe's place: whose it is, when it comes back by itself, and which episode it probes."""
+
+    holder: str
+    expires: float
+    episode: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerState:
+    """Everything a breaker remembers. Times are seconds since the epoch."""
+
+    phase: Phase = Phase.CLOSED
+    forced: Literal["open", "closed"] | None = None
+    until: float = 0.0
+    """Open, or forced, until then."""
+    episode: int = 0
+    """How often it opened in a row; 0 while it never has."""
+    closed_at: float | None = None
+    """When the last episode ended: the ramp starts here."""
+    consecutive: int = 0
+    recent: str = ""
+    """The last calls, one letter each: s success, f failure; a capital was slow."""
+    tally: Tally = Tally()
+    """The same by second: failures, slow calls, all calls."""
+    slots: tuple[Slot, ...] = ()
+    successes: int = 0
+    failures: int = 0
+    """Results of this episode's probes."""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """Calls that the upstream answered well."""
+
+    seconds: float = 0.0
+    probe: str | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Calls that failed in a way that speaks about the upstream's health."""
+
+    seconds: float = 0.0
+    probe: str | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A call that ended without saying anything: cancelled, or the job's own fault."""
+
+    probe: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAsked:
+    """Somebody wants to make a call while the breaker is half-open."""
+
+    probe: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """A person decides: open or closed until a time, or None for automatic again."""
+
+    to: Literal["open", "closed"] | None
+    until: float = math.inf
+
+
+BreakerEvent = Succeeded | Failed | Ignored | ProbeAsked | Forced
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Who may call now: `share` of all callers, or `probes` more probes; else none until `until`."""
+
+    share: float = 0.0
+    probes: int = 0
+    until: float | None = None
+
+
+def step(breaker: Breaker, state: BreakerState, event: BreakerEvent, now: float) -> BreakerState:
+    """The state after the event."""
+    state = at(breaker, state, now)
+    match event:
+        case Forced(to, until):
+            return _forced(state, to, until, now)
+        case ProbeAsked(probe):
+            return _with_probe(breaker, state, probe, now)
+        case Ignored(probe):
+            return _without_slot(state, probe)
+        case Succeeded() | Failed():
+            return _observed(breaker, state, event, now)
+
+
+def at(breaker: Breaker, state: BreakerState, now: float) -> BreakerState:
+    """The state as time alone has changed it: holds end, slots of the dead come back."""
+    if state.forced is not None and now >= state.until:
+        state = _forced(state, None, math.inf, now)
+    # Times further ahead than this breaker ever sets were set by a clock that was wrong.
+    if state.forced is None and state.phase is Phase.OPEN:
+        if not now < state.until <= now + breaker.open.ceiling_seconds:
+            state = replace(state, phase=Phase.HALF_OPEN, successes=0, failures=0)
+    living = tuple(s for s in state.slots if now < s.expires <= now + breaker.probe_seconds)
+    return state if len(living) == len(state.slots) else replace(state, slots=living)
+
+
+def admission(breaker: Breaker, state: BreakerState, now: float) -> Admission:
+    """Who may call now."""
+    state = at(breaker, state, now)
+    if state.forced == "closed":
+        return Admission(share=1.0)
+    if state.forced == "open" or state.phase is Phase.OPEN:
+        return Admission(until=state.until)
+    if state.phase is Phase.HALF_OPEN:
+        return Admission(probes=max(0, breaker.probes - len(state.slots)))
+    if state.closed_at is None or breaker.ramp_seconds <= 0:
+        return Admission(share=1.0)
+    progress = max(0.0, now - state.closed_at) / breaker.ramp_seconds
+    return Admission(share=min(1.0, RAMP_STARTS_AT + (1 - RAMP_STARTS_AT) * progress))
+
+
+def holds_slot(state: BreakerState, probe: str) -> bool:
+    """Whether that caller's probe was let through, and is still under way."""
+    return any(slot.holder == probe for slot in state.slots)
+
+
+def _forced(
+    state: BreakerState, to: Literal["open", "closed"] | None, until: float, now: float
+) -> BreakerState:
+    if to is not None:
+        return replace(state, forced=to, until=until)
+    # Back to automatic with nothing held against it; after a forced opening, in a ramp.
+    return BreakerState(
+        closed_at=now if state.forced == "open" else None, slots=state.slots, seed=state.seed
+    )
+
+
+def _with_probe(breaker: Breaker, state: BreakerState, probe: str, now: float) -> BreakerState:
+    free = len(state.slots) < breaker.probes and not holds_slot(state, probe)
+    if state.forced is not None or state.phase is not Phase.HALF_OPEN or not free:
+        return state
+    slot = Slot(probe, now + breaker.probe_seconds, state.episode)
+    return replace(state, slots=(*state.slots, slot))
+
+
+def _without_slot(state: BreakerState, probe: str | None) -> BreakerState:
+    if probe is None:
+        return state
+    return replace(state, slots=tuple(slot for slot in state.slots if slot.holder != probe))
+
+
+def _observed(
+    breaker: Breaker, state: BreakerState, event: Succeeded | Failed, now: float
+) -> BreakerState:
+    slot = next((s for s in state.slots if s.holder == event.probe), None)
+    state = _without_slot(state, event.probe)
+    if state.forced is not None or state.phase is Phase.OPEN:
+        return state
+    if state.phase is Phase.CLOSED:
+        return _judged(breaker, _recorded(breaker, state, event, now), now)
+    if slot is None or slot.episode != state.episode:
+        return state
+    return _probed(breaker, state, isinstance(event, Succeeded), now)
+
+
+def _probed(breaker: Breaker, state: BreakerState, succeeded: bool, now: float) -> BreakerState:
+    if succeeded:
+        state = replace(state, successes=state.successes + 1)
+        return _closed(state, now) if state.successes >= breaker.successes_to_close else state
+    state = replace(state, failures=state.failures + 1)
+    return _opened(breaker, state, now) if state.failures >= breaker.failures_to_reopen else state
+
+
+def _recorded(
+    breaker: Breaker, state: BreakerState, event: Succeeded | Failed, now: float
+) -> BreakerState:
+    failed = isinstance(event, Failed)
+    slow = breaker.slow_call_seconds is not None and event.seconds >= breaker.slow_call_seconds
+    consecutive = state.consecutive + event.count if failed else 0
+    if breaker.window_seconds is not None:
+        counts = (failed * event.count, slow * event.count, event.count)
+        tally = state.tally.add(counts, now, breaker.window_seconds)
+        return replace(state, consecutive=consecutive, tally=tally)
+    letter = "f" if failed else "s"
+    letters = (letter.upper() if slow else letter) * min(event.count, breaker.window_calls)
+    recent = (state.recent + letters)[-breaker.window_calls :]
+    return replace(state, consecutive=consecutive, recent=recent)
+
+
+def _judged(breaker: Breaker, state: BreakerState, now: float) -> BreakerState:
+    failures, slow, calls = _counts(breaker, state, now)
+    in_a_row = breaker.consecutive_failures
+    if in_a_row is not None and state.consecutive >= in_a_row:
+        return _opened(breaker, state, now)
+    if calls < breaker.minimum_calls:
+        return state
+    too_many = breaker.failure_rate is not None and failures >= breaker.failure_rate * calls
+    too_slow = breaker.slow_call_seconds is not None and slow >= breaker.slow_call_rate * calls
+    return _opened(breaker, state, now) if too_many or too_slow else state
+
+
+def _counts(breaker: Breaker, state: BreakerState, now: float) -> tuple[int, int, int]:
+    if breaker.window_seconds is None:
+        failures = state.recent.count("f") + state.recent.count("F")
+        slow = state.recent.count("S") + state.recent.count("F")
+        return failures, slow, len(state.recent)
+    failures, slow, calls = state.tally.total(3, now, breaker.window_seconds)
+    return failures, slow, calls
+
+
+def _opened(breaker: Breaker, state: BreakerState, now: float) -> BreakerState:
+    closed_at = state.closed_at
+    recovered = (
+        state.phase is Phase.CLOSED
+        and closed_at is not None
+        and now - closed_at >= breaker.ramp_seconds
+    )
+    episode = 1 if recovered else state.episode + 1
+    rng = random.Random(f"{state.seed}/{episode}/{now}")
+    return BreakerState(
+        phase=Phase.OPEN,
+        until=now + breaker.open.delay_seconds(episode, rng),
+        episode=episode,
+        slots=state.slots,
+        seed=state.seed,
+    )
+
+
+def _closed(state: BreakerState, now: float) -> BreakerState:
+    return BreakerState(
+        closed_at=now, episode=state.episode, slots=state.slots, seed=state.seed
+    )
