@@ -10,11 +10,11 @@ from pathlib import Path
 
 BIN = Path(sys.executable).parent
 
-CHECKS = {
-    "types": [BIN / "mypy"],
-    "lint": [BIN / "ruff", "check", "--quiet", "."],
-    "format": [BIN / "ruff", "format", "--check", "--quiet", "."],
-    "layers": [BIN / "lint-imports", "--no-cache"],
+CHECKS: dict[str, list[str]] = {
+    "types": [f"{BIN}/mypy"],
+    "lint": [f"{BIN}/ruff", "check", "--quiet", "."],
+    "format": [f"{BIN}/ruff", "format", "--check", "--quiet", "."],
+    "layers": [f"{BIN}/lint-imports", "--no-cache"],
     "generated docs": [sys.executable, "tools/generate_docs.py", "--check"],
 }
 
@@ -22,9 +22,7 @@ CHECKS = {
 def main() -> int:
     started = time.monotonic()
     running = {
-        name: subprocess.Popen(
-            list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+        name: subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for name, command in CHECKS.items()
     }
     failed = 0

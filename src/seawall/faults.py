@@ -24,7 +24,7 @@ class FaultCode(StrEnum):
     meaning: str
     speaks_of_upstream: bool
 
-    def __new__(cls, value: str, meaning: str, speaks_of_upstream: bool = False) -> Self:
+    def __new__(cls, value: str, meaning: str = "", speaks_of_upstream: bool = False) -> Self:
         member = str.__new__(cls, value)
         member._value_ = value
         member.meaning = meaning

@@ -119,10 +119,14 @@ class Settlement:
 
     def __post_init__(self) -> None:
         _need(self.outcome in SETTLING_OUTCOMES, f"{self.outcome} does not settle an attempt")
-        _need((self.outcome in _WITH_FAULT) == (self.fault is not None),
-              "a fault belongs to retried and failed, and to nothing else")
-        _need((self.outcome is Outcome.RETRIED) == (self.delay_seconds is not None),
-              "a delay belongs to retried, and to nothing else")
+        _need(
+            (self.outcome in _WITH_FAULT) == (self.fault is not None),
+            "a fault belongs to retried and failed, and to nothing else",
+        )
+        _need(
+            (self.outcome is Outcome.RETRIED) == (self.delay_seconds is not None),
+            "a delay belongs to retried, and to nothing else",
+        )
 
     @property
     def state(self) -> State:

@@ -11,60 +11,100 @@ import re
 LONGEST_MESSAGE = 300
 LONGEST_READ = 8_000
 
-_SECRET_WORD = (
-    r"(?:api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|secret[_-]?access[_-]?key|private[_-]?key"
-    r"|account[_-]?key|client[_-]?secret|subscription[_-]?key|auth[_-]?token|access[_-]?token"
-    r"|refresh[_-]?token|id[_-]?token|session[_-]?token|security[_-]?token|token|secret|passwd"
-    r"|password|passphrase|(?<![a-z])pwd|credentials?|signature|(?<![a-z])sig|set-cookie|cookie|authorization"
-    r"|x-amz-signature|x-amz-credential|x-goog-signature)"
+_SENSITIVE_NAME = (
+    r"(?:api[ _-]?key|access[ _-]?key(?:[ _-]?id)?|secret[ _-]?(?:access[ _-]?)?key"
+    r"|private[ _-]?key|account[ _-]?key|subscription[ _-]?key|client[_-]?secret|token|secret"
+    r"|passwd|password|passphrase|(?<![a-z])pwd|credentials?|signature|(?<![a-z])sig)"
+)
+_QUOTE = r"\\{0,7}['\"]"
+_SETS = r"(?:" + _QUOTE + r")?\s{0,3}(?>=>|:=|==|[=:])\s{0,3}"
+# To the closing quote, or to the end where the text was cut; an escaped quote closes nothing.
+_REST_OF_QUOTED = r"(?:(?!\3)(?:\\+.|[^\\]))*(?:\3)?"
+_PROSE = r"\b(key|token|password|secret)((?: \w{1,12})"
+_VALUE = r"[^\s'\",;]"
+_KEY_PREFIX = (
+    r"(?-i:gh[pousr]_|github_pat_|glpat-|hf_|npm_|pypi-|xox[a-z]-|xapp-|AIza|ya29\.|1//0|SG\."
+    r"|whsec_|dop_v1_|shpat_|r8_|gsk_|xai-|pplx-|nvapi-|tvly-|lin_api_|ntn_|hvs\.|GOCSPX-|dapi"
+    r"|AGE-SECRET-KEY-)"
 )
 
 # Each pair is (what a secret looks like, what stands in its place). Order matters: whole
-# constructs (a key block, a URL's user part) go before the words inside them.
-_SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"-----BEGIN [A-Z ]{1,40}-----.*?(?:-----END [A-Z ]{1,40}-----|$)"), "[redacted]"),
-    (re.compile(r"\b([a-z][a-z0-9+.-]{0,20}://)[^\s/@'\"]{1,500}@", re.IGNORECASE), r"\1"),
-    (re.compile(r"(://[^\s?#'\"<>]{1,1000})[?#][^\s'\"<>)]*"), r"\1"),
-    (re.compile(r"\b(bearer|basic|digest|negotiate)\s+[\w.~+/=:-]{6,}", re.IGNORECASE),
-     r"\1 [redacted]"),
-    # name=value, name: value, 'name': 'value', "name": "value", name="value with blanks"
-    (re.compile(r"(" + _SECRET_WORD + r")(\\?['\"]?\s{0,3}(?:[=:]|=>)\s{0,3})(\\?['\"])(?:(?!\3).)*\3?",
-                re.IGNORECASE), r"\1\2[redacted]"),
-    (re.compile(r"(" + _SECRET_WORD + r")(\\?['\"]?\s{0,3}(?:[=:]|=>)\s{0,3})"
-                r"(?!\[redacted|(?:bearer|basic|digest|negotiate) \[redacted)[^\s'\",;&)\]}]+",
-                re.IGNORECASE), r"\1\2[redacted]"),
-    # "Incorrect API key provided: sk-…" and its kin: a word, some prose, a colon, the secret
-    (re.compile(r"\b((?:api )?key|token|password|secret)((?: \w{1,12}){1,3}:\s{0,2})[^\s'\",;]{6,}",
-                re.IGNORECASE), r"\1\2[redacted]"),
-    (re.compile(r"\b(?:sk|pk|rk|ak)[-_][A-Za-z0-9*_-]{6,}"), "[redacted]"),
-    (re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|hf_|npm_|pypi-|xox[a-z]-|xapp-|AIza|ya29\."
-                r"|SG\.|whsec_|dop_v1_|shpat_|r8_|gsk_|xai-)[\w.*-]{6,}"), "[redacted]"),
-    (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b"), "[redacted]"),
-    (re.compile(r"\beyJ[\w-]{8,}(?:\.[\w-]*){0,3}"), "[redacted]"),
-    (re.compile(r"\b\d{8,10}:[\w-]{30,}"), "[redacted]"),
-)
+# constructs (a key block, a URL's user part) go before the words inside them. Every pattern is
+# anchored to a word or a mark, and once begun it cannot fail far on: so the cost stays linear.
+_SECRETS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), instead)
+    for pattern, instead in (
+        (r"-----BEGIN [A-Z0-9 ]{1,40}-----.*?(?:-----END [A-Z0-9 ]{1,40}-----|$)", "[redacted]"),
+        # user:password@ in a URL: the password may hold @ and /, but a port is no password
+        (r"(://)[^\s/@:'\"]{0,200}:(?!\d{1,5}(?:[/?#]|$))[^\s'\"]{0,500}@", r"\1"),
+        (r"(://)[^\s/@'\"]{1,500}@", r"\1"),
+        (r"(://[^\s?#'\"<>]+)(?:[?#][^\s'\"<>)]*)?", r"\1"),
+        (r"(hooks\.slack\.com/(?:services|workflows|triggers)/)[\w/-]+", r"\1[redacted]"),
+        # a header's whole value: schemes and cookies have names that nobody can list
+        (r"((?:proxy-)?authorization|(?:set-)?cookie)(" + _SETS + r")(" + _QUOTE + r")"
+         + _REST_OF_QUOTED, r"\1\2[redacted]"),
+        (r"((?:proxy-)?authorization|(?:set-)?cookie)(" + _SETS + r")(?!\[redacted)[^\s'\"][^'\"]*",
+         r"\1\2[redacted]"),
+        (r"\b(bearer)\s+(?!authenti|authori|credential)[\w.~+/=:-]{6,}", r"\1 [redacted]"),
+        (r"\b(basic|digest|negotiate)\s+(?!(?-i:[A-Z]?[a-z]+)(?![\w~+/=-]))[\w.~+/=:-]{6,}",
+         r"\1 [redacted]"),
+        # name=value, name: value, 'name': 'value', "name": "value", name="value with blanks"
+        (r"(" + _SENSITIVE_NAME + r")(" + _SETS + r")(" + _QUOTE + r")" + _REST_OF_QUOTED,
+         r"\1\2[redacted]"),
+        (r"(" + _SENSITIVE_NAME + r")(" + _SETS + r"|>)(?!\[redacted)[^\s'\",;&)\]}]+",
+         r"\1\2[redacted]"),
+        # "with password 'hunter2'"
+        (r"\b(api key|passwd|password|passphrase|secret)( (?:is )?)(['\"])" + _REST_OF_QUOTED,
+         r"\1\2[redacted]"),
+        # "Incorrect API key provided: sk-…" and its kin: a word, some prose, a colon, the secret
+        (_PROSE + r"{0,2} (?:provided|given|supplied|used|is|was):\s{0,2})(?!\[redacted)"
+         + _VALUE + r"{6,}", r"\1\2[redacted]"),
+        (_PROSE + r"{1,4}:\s{0,2})(?!\[redacted)(?=" + _VALUE + r"*[a-z])(?=" + _VALUE
+         + r"*[\d*_+=-])" + _VALUE + r"{6,}", r"\1\2[redacted]"),
+        (r"(?<![a-z0-9])(?:sk[-_]|rk_|[ap]k-|pk_(?:live|test)_)[a-z0-9*_-]{6,}", "[redacted]"),
+        (r"(?<![a-z0-9])" + _KEY_PREFIX + r"(?:[\w.*-]{16,}|(?=[\w.*-]*\d)[\w.*-]{6,})",
+         "[redacted]"),
+        (r"(?-i:AKIA|ASIA|AROA|AIDA)(?-i:[A-Z0-9]{12,})", "[redacted]"),
+        (r"(?-i:eyJ)[\w-]{8,}(?:\.[\w-]*){0,4}", "[redacted]"),
+        (r"(?<!\d)\d{8,10}:[\w-]{30,}", "[redacted]"),
+    )
+)  # fmt: skip
 # A long run of letters and digits is more often a key than a word, and no reader misses it.
+LONG_RUN = 32
 _LONG_RUN = re.compile(r"[A-Za-z0-9+/_=-]{32,}")
-_UUID = re.compile(
-    r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-)
+_UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
+_AWS_SECRET_LENGTH = 40
 
-_QUOTED_PATH = re.compile(r"(['\"`])((?:file://)?(?:/|~/|\\\\|[A-Za-z]:[\\/])[^'\"`]{1,1000})\1")
+# A path begins where no word, URL or relative path goes on. All its parts but the last may hold
+# any mark; the last ends where prose goes on after it. `</b>` is no path.
+_ROOT = r"(?:~[\w.-]{0,32}[\\/]+|\\?/{1,3}|\\{2,}|[A-Za-z]:[\\/]+)"
+_LAST_PART = r"[^\s/\\'\"`:;,()<>\[\]{}|]"
 _BARE_PATH = re.compile(
-    r"(?<![\w:/.\\~…-])(?:file://)?(?:~?/|\\\\|[A-Za-z]:[\\/])(?:[^\s/\\'\"`:;,()<>\[\]{}|]{1,255}[/\\]){0,40}"
-    r"[^\s/\\'\"`:;,()<>\[\]{}|]{1,255}[/\\]?"
+    r"(?:(?<![\w:/.\\~…-])(?<!redacted\])(?!(?<=<)/\w{1,20}>)" + _ROOT + r"|(?<=:)/(?!/))"
+    r"(?=" + _LAST_PART + r")(?:[^\s/\\'\"`<>]+[/\\]+)*" + _LAST_PART + r"*"
 )
-_FILE_URL = re.compile(r"file://[^\s'\"`,;()<>]+", re.IGNORECASE)
-_CONTROL_OR_BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\ufeff]+")
+_QUOTED_PATH = re.compile(r"(['\"`])((?:~[\w.-]{0,32})?(?:[/\\]|[A-Za-z]:[\\/])(?:(?!\1).)+)\1")
+# Without a host, what follows a scheme is a path of this machine: file:///srv, sqlite:////srv
+_FILE_URL = re.compile(
+    r"\b(?:file:/{1,3}|[a-z][a-z0-9+.-]{0,20}:///)[^\s'\"`,;()<>]+", re.IGNORECASE
+)
+_CONTROL_OR_BLANK = re.compile(
+    r"[\s\x00-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]+"
+)
+MOST_PASSES = 5
 
 
 def one_line(text: str, *, longest: int = LONGEST_MESSAGE) -> str:
-    """The text as one line, without secrets and server paths, at most `longest` characters."""
-    line = _CONTROL_OR_BLANK.sub(" ", _readable(text)).strip()
-    line = _without_paths(without_secrets(line))
-    if len(line) > longest:
-        line = line[: longest - 1].rstrip() + "…"
-    return line
+    """The text as one line, without secrets and server paths, at most `longest` characters.
+
+    What it returns it leaves unchanged: a line may pass through it as often as one likes.
+    """
+    line = _readable(text)
+    for _ in range(MOST_PASSES):
+        before, line = line, _shortened(_without_paths(without_secrets(line)), longest)
+        if line == before:
+            return line
+    return "[redacted]"[:longest]  # What keeps changing cannot be vouched for.
 
 
 def without_secrets(line: str) -> str:
@@ -76,18 +116,37 @@ def without_secrets(line: str) -> str:
 
 def _readable(text: str) -> str:
     """The part that is read: cut between words, so that no half of a secret is left over."""
-    if len(text) <= LONGEST_READ:
-        return text.encode("utf-8", "replace").decode("utf-8")
-    head, _, _ = text[:LONGEST_READ].rpartition(" ")
-    return head.encode("utf-8", "replace").decode("utf-8") + " …"
+    head = text[:LONGEST_READ].encode("utf-8", "replace").decode("utf-8")
+    line = _CONTROL_OR_BLANK.sub(" ", head)
+    if len(text) > LONGEST_READ:
+        line = line.rpartition(" ")[0] + " …"
+    return line.strip()
+
+
+def _shortened(line: str, longest: int) -> str:
+    line = line.strip()
+    if len(line) <= longest:
+        return line
+    return (line[: max(longest - 1, 0)].rstrip() + "…")[:longest]
 
 
 def _hide_long_run(found: re.Match[str]) -> str:
     run = found.group()
-    if _UUID.search(run):
-        return run
-    mixed = any(c.isdigit() for c in run) and any(c.isalpha() for c in run)
-    return "[redacted]" if mixed and "/" not in run.strip("/") else run
+    if run.endswith("=") or ("/" in run and len(run) == _AWS_SECRET_LENGTH):
+        return "[redacted]" if _is_mixed(run, cases=not run.endswith("=")) else run
+    return "/".join("[redacted]" if _is_key(part) else part for part in run.split("/"))
+
+
+def _is_key(part: str) -> bool:
+    part = _UUID.sub("", part)
+    return len(part) >= LONG_RUN and _is_mixed(part)
+
+
+def _is_mixed(run: str, *, cases: bool = False) -> bool:
+    """Whether it has letters and digits; with `cases`, letters of both cases and no dash."""
+    if cases and (run.upper() == run or run.lower() == run or "-" in run or "_" in run):
+        return False
+    return any(c.isdigit() for c in run) and any(c.isalpha() for c in run)
 
 
 def _without_paths(line: str) -> str:
@@ -102,27 +161,43 @@ def _last_part(path: str) -> str:
 
 
 # What differs between two messages that mean the same: ids, numbers, addresses, times, file names.
-_VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s'\"]+"), "<url>"),
-    (re.compile(r"[^\s@'\"<>]{1,100}@[^\s@'\"<>]{1,100}"), "<address>"),
-    (re.compile(r"(['\"`])[^'\"`]*[\d./\\@:…][^'\"`]*\1"), "<value>"),
-    (re.compile(r"…/[^\s'\",;]+"), "<value>"),
-    (re.compile(r"\b(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6}\b,?"), "<time>"),
-    (re.compile(r"\b(?:jan|feb|mar|apr|jun|jul|aug|sep|oct|nov|dec)(?:[a-z]{0,6})\b(?=\W{1,2}\d)"
-                r"|(?<=\d )(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\b"),
-     "<time>"),
-    (re.compile(r"\[redacted\]"), "<id>"),
-    (re.compile(r"[0-9a-f:]*:[0-9a-f:]*:[0-9a-f:.]*"), "<n>"),
-    (re.compile(r"[\w-]*\d[\w.:,+-]*"), "<n>"),
-    (re.compile(r"\b[0-9a-f]{8,}\b"), "<n>"),
-    (re.compile(r"<n>(?:\W{0,3}<n>)+"), "<n>"),
-    (re.compile(r"(?:<time>\W{0,3}|<n>\W{0,3}){2,}"), "<n> "),
+_DAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?"
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 )
+_FILE_ENDING = (
+    r"(?:avi|bin|bmp|css|csv|db|docx?|gif|gz|html?|ini|jpe?g|json|jsonl|js|log|md|mkv|mov|mp3|mp4"
+    r"|pdf|png|pptx?|py|sock|sql|sqlite|svg|tar|tiff?|tmp|toml|ts|tsv|txt|wav|webp|xlsx?|xml|yaml"
+    r"|yml|zip)"
+)
+_VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), instead)
+    for pattern, instead in (
+        (r"\b[a-z][a-z0-9+.-]{0,20}://[^\s'\"]+", "<url>"),
+        (r"[^\s@'\"<>]{1,100}@[^\s@'\"<>]{1,100}", "<address>"),
+        (r"…/[^\s'\",;]+", "<value>"),
+        (r"(?<![\w.-])[\w-][\w.-]*\." + _FILE_ENDING + r"\b(?!\.\w)", "<value>"),
+        (r"(?<![\w.-])[\w-]+(?:\.[\w-]+)+:\d{1,5}\b", "<address>"),
+        (r"\b" + _DAY + r"\b,?(?=\s{1,2}(?:\d|" + _MONTH + r"\b))", "<time>"),
+        (r"\b" + _MONTH + r"\b(?=\W{1,2}\d)|(?<=\d[ /-])" + _MONTH + r"\b", "<time>"),
+        (r"\[redacted\]", "<n>"),
+        (r"\b[a-z]{2,10}[_-][a-z0-9]{16,}\b", "<n>"),
+        (r"(?<![\w-])[\w-]*\d[\w.:,+%-]*", "<n>"),
+        (r"\b[0-9a-f]{8,}\b", "<n>"),
+        (r"(?:<(?:n|time)>\W{0,3}){2,}", "<n> "),
+    )
+)
+_QUOTED = re.compile(r"(['\"`])([^'\"`]*)\1")
+_VARIES = re.compile(r"[\d./\\@:…]")
+_HEX_AND_COLONS = re.compile(r"(?<!\w)[0-9a-f:.]+(?:%\w+)?(?!\w)")
 
 
 def shape(message: str) -> str:
     """The message without what varies from one occurrence to the next."""
     text = message[:LONGEST_READ].lower()
+    text = _QUOTED.sub(lambda q: "<value>" if _VARIES.search(q[2]) else q.group(), text)
+    text = _HEX_AND_COLONS.sub(lambda a: "<n>" if a.group().count(":") > 1 else a.group(), text)
     for pattern, instead in _VARIABLE:
         text = pattern.sub(instead, text)
     return _CONTROL_OR_BLANK.sub(" ", text).strip()

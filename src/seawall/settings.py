@@ -67,7 +67,7 @@ class Settings:
     def described(self) -> list[tuple[str, str, str]]:
         """Each setting's name, value and source, fit to be shown: no password in a URL."""
         return [
-            (name, without_secrets(str(getattr(self, name))), self.sources.get(name, "default"))
+            (name, _shown(name, str(getattr(self, name))), self.sources.get(name, "default"))
             for name in names()
         ]
 
@@ -130,7 +130,8 @@ def read_file(path: Path | None, *, default: Path = Path(DEFAULT_FILE)) -> dict[
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ConfigurationError(f"{chosen}: cannot be read: {reason.lower()}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
+        # Not only TOMLDecodeError: bad bytes, endless digits and endless brackets are others.
         raise ConfigurationError(f"{chosen}: is not TOML: {error}") from None
 
 
@@ -157,9 +158,21 @@ def _checked(name: str, found: object, source: str) -> Value:
             and (not bounds.starts or value.startswith(bounds.starts))
         )
     if not good:
-        shown = without_secrets(repr(found))[:100]
+        shown = _shown(name, repr(found))[:100]
         raise SettingError(f"{name} ({source}): found {shown}, expected {bounds.expected}")
     return value  # type: ignore[return-value]
+
+
+def _shown(name: str, text: str) -> str:
+    """A setting's value without secrets, whatever a password in a URL is made of."""
+    is_url = bool(Settings.__dataclass_fields__[name].metadata["bounds"].starts)
+    head, at, tail = text.rpartition("@")
+    if not is_url or not at or text.startswith("sqlite:"):
+        return without_secrets(text)
+    scheme, mark, _ = head.partition("://")
+    start = scheme + mark if mark and scheme.strip("'\"").isalnum() else "…"
+    # After a question mark nobody can tell where the password ends.
+    return without_secrets(start + ("…" if "?" in head else tail))
 
 
 def _number(found: object) -> float | None:

@@ -71,7 +71,9 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(Move.SKIP, State.RUNNING, State.SKIPPED, ("settle",), "nothing to do for this one"),
     Transition(Move.RETRY, State.RUNNING, State.QUEUED, ("settle",), "the verdict was to retry"),
     Transition(Move.FAIL, State.RUNNING, State.FAILED, ("settle",), "the verdict was to fail"),
-    Transition(Move.STOP, State.RUNNING, State.CANCELLED, ("settle", "reclaim"), "cancelled while it ran"),
+    Transition(
+        Move.STOP, State.RUNNING, State.CANCELLED, ("settle", "reclaim"), "cancelled while it ran"
+    ),
     Transition(
         Move.RELEASE, State.RUNNING, State.QUEUED, ("release",), "handed back uncharged, as new"
     ),

@@ -100,4 +100,5 @@ def emit(event: Event, logger: logging.Logger = LOGGER) -> None:
 
 def _shown(value: object) -> str:
     text = str(value)
-    return repr(text) if " " in text or not text else text
+    plain = text.isprintable() and " " not in text and text
+    return text if plain else repr(text)

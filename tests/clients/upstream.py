@@ -8,7 +8,9 @@
     resetting()                     resets the connection before it answers
     cutting_off()                   promises a body and closes half-way through it
     stalling()                      accepts, reads, and never answers
+    stalling_in_the_handshake()     accepts, and never says hello in TLS
     stalling_in_the_body()          answers with half a body, then never goes on
+    deaf()                          accepts and never reads a byte
     distrusted()                    speaks TLS with a certificate that nobody signed
 """
 
@@ -108,7 +110,17 @@ class Upstreams:
         return self._talking(lambda connection: _say(connection, HALF_A_BODY))
 
     def stalling(self) -> str:
+        def talk(connection: socket.socket) -> None:
+            _read_request(connection)
+            self._stall(connection)
+
+        return self._talking(talk)
+
+    def deaf(self) -> str:
         return self._talking(self._stall)
+
+    def stalling_in_the_handshake(self) -> str:
+        return self.deaf().replace("http://", "https://")
 
     def stalling_in_the_body(self) -> str:
         def talk(connection: socket.socket) -> None:
@@ -129,7 +141,7 @@ class Upstreams:
 
         return self._talking(talk).replace("http://", "https://")
 
-    def _stall(self, connection: socket.socket) -> None:
+    def _stall(self, _: socket.socket) -> None:
         self._ending.wait(PATIENCE_SECONDS)
 
     def _talking(self, talk: Talk) -> str:
@@ -175,7 +187,7 @@ def _handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
             if self.command != "HEAD":
                 self.wfile.write(answer.content)
 
-        do_GET = do_HEAD = do_POST = do_PUT = _answer
+        do_GET = do_HEAD = do_POST = do_PUT = _answer  # noqa: N815 - http.server asks for these names
 
         def log_message(self, *_: object) -> None:
             """The tests speak for themselves."""
@@ -215,7 +227,9 @@ def _self_signed() -> bytes:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(HOST))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(HOST))]), critical=False
+        )
         .sign(key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM

@@ -118,7 +118,7 @@ class Backoff:
 
 
 def _exponential(base: float, factor: float, exponent: int) -> float:
-    """base · factor^exponent without overflow: past the longest delay the exact value is moot."""
+    """Base · factor^exponent without overflow: past the longest delay the exact value is moot."""
     if base <= 0 or factor <= 1:
         return base
     if exponent * math.log(factor) > math.log(LONGEST_SECONDS) - math.log(base):

@@ -17,6 +17,9 @@ of its own and gives it back with the call's end. A slot whose holder dies comes
 exceed the limit; but only results of the present episode count. Results of calls that began
 before the opening are no news and change nothing.
 
+Wrong clocks. A time further ahead than this breaker could have set it binds nobody; clocks that
+differ by no more than `CLOCK_SKEW_SECONDS` are all taken at their word.
+
 Closing releases the backlog in a ramp: the share of calls let through grows from a tenth to all
 over `ramp_seconds`. Opening again before the ramp is over continues the same episode, for longer.
 """
@@ -33,6 +36,13 @@ from seawall.decisions.window import LONGEST_WINDOW_SECONDS, Tally
 MOST_CALLS = 10_000
 MOST_PROBES = 1_000
 RAMP_STARTS_AT = 0.1
+CLOCK_SKEW_SECONDS = 60.0
+
+_MAY_BE_NONE = frozenset(
+    {"consecutive_failures", "failure_rate", "window_seconds", "slow_call_seconds"}
+)
+_BYGONE = -1
+"""The episode of a slot whose own is over: numbers start again at 1 after a recovery."""
 
 
 class Phase(StrEnum):
@@ -90,8 +100,12 @@ class Breaker:
             ("ramp_seconds", 0, 86_400),
         ):
             found = getattr(self, name)
-            if found is not None and not least <= found <= most:
+            if found is None and name in _MAY_BE_NONE:
+                continue
+            if not isinstance(found, int | float) or not least <= found <= most:
                 raise ValueError(f"{name}: found {found!r}, expected {least} to {most}")
+            if not name.endswith(("_rate", "_seconds")) and not isinstance(found, int):
+                raise ValueError(f"{name}: found {found!r}, expected a whole number")
         if self.window_seconds is None and self.minimum_calls > self.window_calls:
             raise ValueError(
                 f"minimum_calls: found {self.minimum_calls}, more than the "
@@ -123,7 +137,7 @@ class BreakerState:
     consecutive: int = 0
     recent: str = ""
     """The last calls, one letter each: s success, f failure; a capital was slow."""
-    tally: Tally = Tally()
+    tally: Tally = field(default_factory=Tally)
     """The same by second: failures, slow calls, all calls."""
     slots: tuple[Slot, ...] = ()
     successes: int = 0
@@ -177,7 +191,7 @@ BreakerEvent = Succeeded | Failed | Ignored | ProbeAsked | Forced
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Who may call now: `share` of all callers, or `probes` more probes; else none until `until`."""
+    """Who may call now: a share of all callers, or so many more probes; else none until a time."""
 
     share: float = 0.0
     probes: int = 0
@@ -201,12 +215,15 @@ def step(breaker: Breaker, state: BreakerState, event: BreakerEvent, now: float)
 def at(breaker: Breaker, state: BreakerState, now: float) -> BreakerState:
     """The state as time alone has changed it: holds end, slots of the dead come back."""
     if state.forced is not None and now >= state.until:
-        state = _forced(state, None, math.inf, now)
-    # Times further ahead than this breaker ever sets were set by a clock that was wrong.
-    if state.forced is None and state.phase is Phase.OPEN:
-        if not now < state.until <= now + breaker.open.ceiling_seconds:
-            state = replace(state, phase=Phase.HALF_OPEN, successes=0, failures=0)
-    living = tuple(s for s in state.slots if now < s.expires <= now + breaker.probe_seconds)
+        # The ramp starts when the hold ended, not when somebody first looked.
+        state = _automatic(state, state.until)
+    _, longest = breaker.open.window(max(1, state.episode))
+    is_open = state.forced is None and state.phase is Phase.OPEN
+    if is_open and not _ahead(state.until, now, longest):
+        state = replace(state, phase=Phase.HALF_OPEN, successes=0, failures=0)
+    if state.closed_at is not None and state.closed_at > now + CLOCK_SKEW_SECONDS:
+        state = replace(state, closed_at=now)
+    living = tuple(s for s in state.slots if _ahead(s.expires, now, breaker.probe_seconds))
     return state if len(living) == len(state.slots) else replace(state, slots=living)
 
 
@@ -230,15 +247,24 @@ def holds_slot(state: BreakerState, probe: str) -> bool:
     return any(slot.holder == probe for slot in state.slots)
 
 
+def _ahead(time: float, now: float, longest: float) -> bool:
+    """Whether the time is yet to come, and no further away than a sound clock can have set it."""
+    return now < time <= now + longest + CLOCK_SKEW_SECONDS
+
+
 def _forced(
     state: BreakerState, to: Literal["open", "closed"] | None, until: float, now: float
 ) -> BreakerState:
     if to is not None:
         return replace(state, forced=to, until=until)
-    # Back to automatic with nothing held against it; after a forced opening, in a ramp.
-    return BreakerState(
-        closed_at=now if state.forced == "open" else None, slots=state.slots, seed=state.seed
-    )
+    # Said twice, it must not cut short the ramp that the first time began.
+    return state if state.forced is None else _automatic(state, now)
+
+
+def _automatic(state: BreakerState, since: float) -> BreakerState:
+    """Not forced any more, with nothing held against it; after a forced opening, in a ramp."""
+    closed_at = since if state.forced == "open" else None
+    return BreakerState(closed_at=closed_at, slots=state.slots, seed=state.seed)
 
 
 def _with_probe(breaker: Breaker, state: BreakerState, probe: str, now: float) -> BreakerState:
@@ -255,16 +281,21 @@ def _without_slot(state: BreakerState, probe: str | None) -> BreakerState:
     return replace(state, slots=tuple(slot for slot in state.slots if slot.holder != probe))
 
 
+def _bygone(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+    return tuple(replace(slot, episode=_BYGONE) for slot in slots)
+
+
 def _observed(
     breaker: Breaker, state: BreakerState, event: Succeeded | Failed, now: float
 ) -> BreakerState:
     slot = next((s for s in state.slots if s.holder == event.probe), None)
     state = _without_slot(state, event.probe)
-    if state.forced is not None or state.phase is Phase.OPEN:
+    is_bygone = slot is not None and slot.episode != state.episode
+    if state.forced is not None or state.phase is Phase.OPEN or is_bygone:
         return state
     if state.phase is Phase.CLOSED:
         return _judged(breaker, _recorded(breaker, state, event, now), now)
-    if slot is None or slot.episode != state.episode:
+    if slot is None:
         return state
     return _probed(breaker, state, isinstance(event, Succeeded), now)
 
@@ -300,8 +331,9 @@ def _judged(breaker: Breaker, state: BreakerState, now: float) -> BreakerState:
         return _opened(breaker, state, now)
     if calls < breaker.minimum_calls:
         return state
-    too_many = breaker.failure_rate is not None and failures >= breaker.failure_rate * calls
-    too_slow = breaker.slow_call_seconds is not None and slow >= breaker.slow_call_rate * calls
+    # Divided, not multiplied: 7 / 100 is 0.07, but 0.07 * 100 is a little more than 7.
+    too_many = breaker.failure_rate is not None and failures / calls >= breaker.failure_rate
+    too_slow = breaker.slow_call_seconds is not None and slow / calls >= breaker.slow_call_rate
     return _opened(breaker, state, now) if too_many or too_slow else state
 
 
@@ -327,12 +359,10 @@ def _opened(breaker: Breaker, state: BreakerState, now: float) -> BreakerState:
         phase=Phase.OPEN,
         until=now + breaker.open.delay_seconds(episode, rng),
         episode=episode,
-        slots=state.slots,
+        slots=_bygone(state.slots),
         seed=state.seed,
     )
 
 
 def _closed(state: BreakerState, now: float) -> BreakerState:
-    return BreakerState(
-        closed_at=now, episode=state.episode, slots=state.slots, seed=state.seed
-    )
+    return BreakerState(closed_at=now, episode=state.episode, slots=state.slots, seed=state.seed)

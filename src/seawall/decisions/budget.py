@@ -1,8 +1,9 @@
 """A retry budget: retries may add only so much to an upstream's load.
 
-In any window, retries stay within a share of the first calls plus a floor, so that a quiet
-service may still retry. Past that a retry waits; it is neither dropped nor charged. Pure: the
-state is a `Tally` of (first calls, retries), and given (state, now) the answer is always the same.
+Whenever a retry is granted, the retries of the window that ends then, itself among them, are
+within a share of that window's first calls plus a floor, so that a quiet service may still retry.
+Past that a retry waits; it is neither dropped nor charged. Pure: the state is a `Tally` of (first
+calls, retries), and given (state, now) the answer is always the same.
 """
 
 from dataclasses import dataclass
@@ -23,8 +24,10 @@ class RetryBudget:
     def __post_init__(self) -> None:
         if not 0 <= self.share <= 1:
             raise ValueError(f"share: found {self.share!r}, expected a number from 0 to 1")
-        if not 0 <= self.floor_per_second <= 1_000_000:  # noqa: PLR2004 - a bound on everything
-            raise ValueError(f"floor_per_second: found {self.floor_per_second!r}, expected 0 or more")
+        if not 0 <= self.floor_per_second <= 1_000_000:
+            raise ValueError(
+                f"floor_per_second: found {self.floor_per_second!r}, expected 0 or more"
+            )
         if not 1 <= self.window_seconds <= LONGEST_WINDOW_SECONDS:
             raise ValueError(
                 f"window_seconds: found {self.window_seconds!r}, "

@@ -18,8 +18,8 @@ from typing import Literal, TypeVar
 
 from seawall.decisions.clients import CLIENTS, DATA_ERRORS
 from seawall.decisions.matching import class_name
-from seawall.decisions.reading import Facts, facts_of, told_by
 from seawall.decisions.readers import TO_ANY_CAUSE, Reading, by_attributes
+from seawall.decisions.reading import Facts, facts_of, told_by
 from seawall.errors import FaultError
 from seawall.faults import Fault, FaultCode
 

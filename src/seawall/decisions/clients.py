@@ -184,6 +184,11 @@ CLIENTS: dict[str, Reading | Reader] = {
     "UnicodeEncodeError": BUG,
 }
 DATA_ERRORS = frozenset(
-    {"json.JSONDecodeError", "pydantic_core.ValidationError", "jsonschema.ValidationError", "UnicodeDecodeError"}
+    {
+        "json.JSONDecodeError",
+        "pydantic_core.ValidationError",
+        "jsonschema.ValidationError",
+        "UnicodeDecodeError",
+    }
 )
 """Errors about data: of the output an invalid response, of the input bad input."""

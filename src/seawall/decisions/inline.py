@@ -58,9 +58,7 @@ class Inline:
                     raise
             self.clock.sleep(delay)
 
-    async def acall(
-        self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> R:
+    async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """The awaited value, from the first attempt that succeeds."""
         story = self._begin(fn)
         while True:

@@ -212,7 +212,9 @@ class Policy:
         if self.max_elapsed_seconds is None:
             return Judgement(rule, own, None, window)
         remaining = self.max_elapsed_seconds - elapsed_seconds
-        return Judgement(rule, own, "deadline" if window[0] > remaining else None, window, remaining)
+        return Judgement(
+            rule, own, "deadline" if window[0] > remaining else None, window, remaining
+        )
 
     def rule_for(self, fault: Fault) -> Rule:
         """The rule that judges this fault: the first that matches, else `otherwise`."""
@@ -236,9 +238,7 @@ class Policy:
 
         return Inline(self).call(fn, *args, **kwargs)
 
-    async def acall(
-        self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> R:
+    async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """The async twin of `call`: waits on the event loop."""
         from seawall.decisions.inline import Inline  # noqa: PLC0415 - inline knows policies
 

@@ -12,17 +12,46 @@ that says where it stands, what was found and what is allowed.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 from seawall.decisions.backoff import Backoff
 from seawall.decisions.matching import ALLOWED
 from seawall.decisions.policy import CAREFUL, Policy, Rule
 from seawall.errors import PolicyError
 
-_TEXT, _WHOLE, _NUMBER, _BOOLEAN = "text", "a whole number", "a number", "true or false"
-_NUMBERS, _TABLE, _TABLES = "a list of numbers", "a table", "a list of tables"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a key's value must be: in words, and as a test."""
+
+    expected: str
+    fits: Callable[[object], bool]
+
+
+def _is_number(found: object) -> bool:
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return False
+    return not math.isnan(found)
+
+
+def _is_list(found: object, fits: Callable[[object], bool]) -> bool:
+    return isinstance(found, list | tuple) and all(fits(item) for item in found)
+
+
+_TEXT = Kind("text", lambda found: isinstance(found, str))
+_WHOLE = Kind("a whole number", lambda found: _is_number(found) and isinstance(found, int))
+_NUMBER = Kind("a number", _is_number)
+_BOOLEAN = Kind("true or false", lambda found: isinstance(found, bool))
+_NUMBERS = Kind("a list of numbers", lambda found: _is_list(found, _is_number))
+_TABLE = Kind("a table", lambda found: isinstance(found, Mapping))
+_TABLES = Kind("a list of tables", lambda found: _is_list(found, _TABLE.fits))
+_MATCHERS = Kind(ALLOWED, lambda found: isinstance(found, str | int | list | tuple))
 
 _POLICY_KEYS = {
     "max_attempts": _WHOLE,
@@ -34,7 +63,7 @@ _POLICY_KEYS = {
     "notes": _TEXT,
 }
 _RULE_KEYS = {
-    "on": ALLOWED,
+    "on": _MATCHERS,
     "retry": _BOOLEAN,
     "max_attempts": _WHOLE,
     "counts": _BOOLEAN,
@@ -65,7 +94,8 @@ def policy_from(name: str, table: object, where: str) -> Policy:
     values = _checked(table, _POLICY_KEYS, where)
     if "rules" in values:
         values["rules"] = tuple(
-            _rule_from(rule, f"{where}.rules[{place}]") for place, rule in enumerate(values["rules"])
+            _rule_from(rule, f"{where}.rules[{place}]")
+            for place, rule in enumerate(values["rules"])
         )
     if "otherwise" in values:
         otherwise = values["otherwise"]
@@ -103,14 +133,14 @@ def _backoff_from(table: object, where: str) -> Backoff:
     return _made(where, lambda: Backoff(**values))
 
 
-def _made(where: str, make: Callable[[], Any]) -> Any:
+def _made(where: str, make: Callable[[], T]) -> T:
     try:
         return make()
     except ValueError as error:
         raise PolicyError(f"{where}.{error}") from None
 
 
-def _checked(table: object, keys: Mapping[str, str], where: str) -> dict[str, Any]:
+def _checked(table: object, keys: Mapping[str, Kind], where: str) -> dict[str, Any]:
     """The table's content, if it has no unknown key and each value is of its key's kind."""
     if not isinstance(table, Mapping):
         raise PolicyError(f"{where}: found {_shown(table)}, expected a table")
@@ -119,30 +149,10 @@ def _checked(table: object, keys: Mapping[str, str], where: str) -> dict[str, An
             near = get_close_matches(str(key), keys, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(keys)}"
             raise PolicyError(f"{where}.{key}: no such key; {hint}")
-        if not _is_a(keys[key], found):
-            raise PolicyError(f"{where}.{key}: found {_shown(found)}, expected {keys[key]}")
+        kind = keys[key]
+        if not kind.fits(found):
+            raise PolicyError(f"{where}.{key}: found {_shown(found)}, expected {kind.expected}")
     return dict(table)
-
-
-def _is_a(kind: str, found: object) -> bool:
-    number = isinstance(found, int | float) and not isinstance(found, bool)
-    match kind:
-        case "text":
-            return isinstance(found, str)
-        case "a whole number":
-            return number and isinstance(found, int)
-        case "a number":
-            return number and found == found  # noqa: PLR0124 - NaN is not itself
-        case "true or false":
-            return isinstance(found, bool)
-        case "a list of numbers":
-            return isinstance(found, list | tuple) and all(_is_a(_NUMBER, n) for n in found)
-        case "a table":
-            return isinstance(found, Mapping)
-        case "a list of tables":
-            return isinstance(found, list | tuple) and all(isinstance(t, Mapping) for t in found)
-        case _:
-            return isinstance(found, str | int | list | tuple)
 
 
 def _rule_table(rule: Rule) -> dict[str, Any]:

@@ -34,25 +34,19 @@ DEFAULT = Policy(
         Rule(
             on=F.RATE_LIMITED,
             counts=False,
-            backoff=Backoff(
-                curve="exponential", base_seconds=5, cap_seconds=300, jitter="equal"
-            ),
+            backoff=Backoff(curve="exponential", base_seconds=5, cap_seconds=300, jitter="equal"),
         ),
         Rule(on=(F.TIMEOUT, F.UNAVAILABLE, F.UPSTREAM_ERROR, F.IO_ERROR)),
         Rule(
             on=F.NOT_READY,
             max_attempts=13,
             counts=False,
-            backoff=Backoff(
-                curve="exponential", base_seconds=30, cap_seconds=600, jitter="equal"
-            ),
+            backoff=Backoff(curve="exponential", base_seconds=30, cap_seconds=600, jitter="equal"),
         ),
         Rule(
             on=F.RESOURCE_EXHAUSTED,
             max_attempts=4,
-            backoff=Backoff(
-                curve="exponential", base_seconds=30, cap_seconds=600, jitter="equal"
-            ),
+            backoff=Backoff(curve="exponential", base_seconds=30, cap_seconds=600, jitter="equal"),
         ),
         Rule(on=F.INVALID_RESPONSE, max_attempts=2),
     ),
@@ -75,9 +69,7 @@ LLM_REPORTS = Policy(
     ),
 )
 
-_DOUBLING = Backoff(
-    curve="exponential", base_seconds=1, jitter="proportional", jitter_ratio=0.2
-)
+_DOUBLING = Backoff(curve="exponential", base_seconds=1, jitter="proportional", jitter_ratio=0.2)
 
 
 def _ai_worker(name: str, max_attempts: int, description: str) -> Policy:
@@ -117,9 +109,7 @@ AI_SYNC = Policy(
     max_wait_seconds=0.8,
     rules=(
         Rule(on=F.RATE_LIMITED, max_attempts=1, backoff=_SHORT),
-        Rule(
-            on=(F.INVALID_RESPONSE, F.TIMEOUT, F.UNAVAILABLE, F.UPSTREAM_ERROR), backoff=_SHORT
-        ),
+        Rule(on=(F.INVALID_RESPONSE, F.TIMEOUT, F.UNAVAILABLE, F.UPSTREAM_ERROR), backoff=_SHORT),
     ),
 )
 
@@ -136,9 +126,7 @@ MEDIA_SYNC = Policy(
         Rule(
             on=F.NOT_READY,
             max_attempts=13,
-            backoff=Backoff(
-                curve="exponential", base_seconds=30, cap_seconds=600, jitter="equal"
-            ),
+            backoff=Backoff(curve="exponential", base_seconds=30, cap_seconds=600, jitter="equal"),
         ),
         Rule(
             on=tuple(code for code in _TRANSIENT if code is not F.NOT_READY),

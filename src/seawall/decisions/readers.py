@@ -97,7 +97,9 @@ def by_status(_: object, facts: Facts) -> Reading | None:
     if code is None and _is_daily_quota(facts):
         code = FaultCode.QUOTA_EXHAUSTED
     if code is None and status is not None:
-        general = FaultCode.UPSTREAM_ERROR if status >= FIRST_SERVER_STATUS else FaultCode.INVALID_REQUEST
+        general = (
+            FaultCode.UPSTREAM_ERROR if status >= FIRST_SERVER_STATUS else FaultCode.INVALID_REQUEST
+        )
         code = _STATUS_CODES.get(status, general)
     if code is None:
         code = next((_GENERAL_WORDS[w] for w in _GENERAL_WORDS if w in facts.words), None)
@@ -163,6 +165,10 @@ def by_aws_code(exc: object, facts: Facts) -> Reading | None:
 
 # ---------------------------------------------------------------- databases
 
+# The server itself ended the statement and says so: unlike after other timeouts, nothing was done.
+ENDED_IN_TIME = Reading(FaultCode.TIMEOUT)
+# A failed transaction only repeats that an earlier error failed it, be that even a bug of ours.
+ECHO = Reading(FaultCode.UNKNOWN, yields_to=TO_ANY_CAUSE | {FaultCode.INTERNAL_ERROR})
 _SQLSTATES = {
     "40001": BUSY, "40P01": BUSY, "55P03": BUSY,
     "40003": Reading(FaultCode.UNAVAILABLE, ambiguous=True),
@@ -170,9 +176,9 @@ _SQLSTATES = {
     "53300": Reading(FaultCode.UNAVAILABLE), "57P01": Reading(FaultCode.UNAVAILABLE),
     "57P02": Reading(FaultCode.UNAVAILABLE), "57P03": Reading(FaultCode.UNAVAILABLE),
     "25006": Reading(FaultCode.UNAVAILABLE),
-    "25P02": Reading(FaultCode.UNKNOWN, yields_to=TO_ANY_CAUSE),
+    "25P02": ECHO,
     "53100": SATURATED, "53200": SATURATED, "53400": SATURATED,
-    "57014": TIMEOUT, "25P03": TIMEOUT,
+    "57014": ENDED_IN_TIME, "25P03": ENDED_IN_TIME,
     "3D000": Reading(FaultCode.CONFIG_MISSING), "42501": UNTRUSTED,
 }  # fmt: skip
 _SQLSTATE_CLASSES = {
@@ -183,8 +189,8 @@ _SQLSTATE_CLASSES = {
 }  # fmt: skip
 # libpq reports what goes wrong while connecting in words alone.
 _CONNECTING = (
-    (re.compile(r"authentication failed|no password supplied|no pg_hba|role .{1,200} does not exist"),
-     UNTRUSTED),
+    (re.compile(r"authentication failed|no password supplied|no pg_hba"
+                r"|role .{1,200} does not exist"), UNTRUSTED),
     (re.compile(r"database .{1,200} does not exist"), Reading(FaultCode.CONFIG_MISSING)),
     (re.compile(r"certificate verify failed"), UNTRUSTED),
     (re.compile(r"server closed the connection|terminating connection|connection is lost"
@@ -196,7 +202,7 @@ _CONNECTING = (
 def by_sqlstate(exc: object, _: Facts | None = None) -> Reading | None:
     """PostgreSQL's five letters, which psycopg and asyncpg both carry."""
     state = attribute(exc, "sqlstate")
-    if not isinstance(state, str) or len(state) != 5:  # noqa: PLR2004 - a SQLSTATE has five letters
+    if not isinstance(state, str) or len(state) != 5:
         return None
     return _SQLSTATES.get(state) or _SQLSTATE_CLASSES.get(state[:2])
 
@@ -246,23 +252,26 @@ def by_errno(exc: object, _: Facts) -> Reading | None:
     return Reading(FaultCode.UNAVAILABLE) if number in _UNREACHABLE else BUSY
 
 
-_OBJECT_STORE_STATUS = re.compile(r"status[^\n]{0,40}?\b([45]\d\d)\b", re.IGNORECASE)
+_OBJECT_STORE_STATUS = re.compile(r"\bstatus(?: code)?:? ([45]\d\d)\b", re.IGNORECASE)
+# The names that its HTTP client has for what went wrong. Every message also lists the settings,
+# `retry_timeout` among them, so the mere word "timeout" says nothing.
+_OBJECT_STORE_WORDS = (
+    (re.compile(r"\binvalid ?(?:peer )?certificate", re.IGNORECASE), UNTRUSTED),
+    (re.compile(r"\bkind: Timeout\b|\btimed ?out\b", re.IGNORECASE), TIMEOUT),
+    (re.compile(r"\bkind: Connect\b|\b(?:dns|tcp connect) error\b", re.IGNORECASE), NOT_SENT),
+    (re.compile(r"\bkind: (?:Request|Interrupted)\b|\bsending request\b", re.IGNORECASE), CUT_OFF),
+)  # fmt: skip
 
 
-def by_object_store_words(exc: object, facts: Facts) -> Reading:
-    """obstore's GenericError tells its story in words alone."""
+def by_object_store_words(exc: object, _: Facts) -> Reading:
+    """The GenericError of obstore tells its story in words alone."""
     said = told_by(exc)
     status = _OBJECT_STORE_STATUS.search(said)
     if status is not None:
         number = int(status[1])
         spoken = Facts(number, None, None, frozenset(), None, told_not_to_retry=False, body=None)
         return by_status(exc, spoken) or BUSY
-    lowered = said.lower()
-    if "timed out" in lowered or "timeout" in lowered:
-        return TIMEOUT
-    if "connect" in lowered or "dns" in lowered:
-        return NOT_SENT
-    return BUSY
+    return next((reading for words, reading in _OBJECT_STORE_WORDS if words.search(said)), BUSY)
 
 
 def by_attributes(exc: object, facts: Facts) -> Reading | None:

@@ -26,10 +26,7 @@ def attribute(value: object, *names: str) -> Any:
     """The attribute at the end of the dotted walk, or None; a mapping's key serves as well."""
     for name in names:
         try:
-            if isinstance(value, Mapping):
-                value = value.get(name)
-            else:
-                value = getattr(value, name, None)
+            value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
         except Exception:  # noqa: BLE001 - a property may raise anything
             return None
     return value
@@ -115,7 +112,7 @@ def error_words(exc: object, body: object) -> Iterator[str]:
         yield error[:100].lower()
 
 
-def error_text(exc: object, body: object) -> str | None:
+def error_text(body: object) -> str | None:
     """The upstream's one-sentence message, which says more than the client's rendering of it."""
     error = attribute(body, "error") if isinstance(body, dict) else None
     for holder in (error, body):
@@ -148,7 +145,7 @@ def facts_of(exc: object, *, now: datetime | None = None) -> Facts:
         request_id=request_id_of(exc, headers),
         retry_after_seconds=hint_seconds(headers, body, throttled=throttled, now=now),
         words=frozenset(islice(error_words(exc, body), MOST_WORDS)),
-        text=error_text(exc, body),
+        text=error_text(body),
         told_not_to_retry=(header(headers, "x-should-retry") or "").strip().lower() == "false",
         body=body,
     )

@@ -16,10 +16,10 @@ only a response without one is measured against `now`. Nothing here raises or cu
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -36,7 +36,9 @@ _UNIT_SECONDS = {
     "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0,
 }  # fmt: skip
 _DURATION_PART = re.compile(r"(\d{1,16}(?:\.\d{0,16})?)(ns|us|µs|μs|ms|s|m|h|d)", re.ASCII)
-_RESET_NAME = re.compile(r"(?:x-)?rate-?limit-reset(?:-[a-z-]{1,40})?|[a-z]{1,20}-ratelimit-[a-z-]{1,40}-reset")
+_RESET_NAME = re.compile(
+    r"(?:x-)?rate-?limit-reset(?:-[a-z-]{1,40})?|[a-z]{1,20}-ratelimit-[a-z-]{1,40}-reset"
+)
 _RATELIMIT_FIELD = re.compile(r";\s*t=(\d{1,10})\b")
 
 
@@ -121,7 +123,7 @@ def _epoch(number: float) -> datetime | None:
 def _since(moment: datetime | None, date: datetime | None) -> float | None:
     if moment is None or date is None:
         return None
-    return _or_none(lambda: (moment - date).total_seconds())
+    return _or_none((moment - date).total_seconds)
 
 
 def _date(text: str) -> datetime | None:
@@ -149,7 +151,7 @@ def _or_none(make: Callable[[], T]) -> T | None:
 def _fields(headers: object) -> Iterator[tuple[str, str]]:
     """The headers as lower-case names and text."""
     items = getattr(headers, "items", None)
-    pairs: Iterable[tuple[object, object]] = items() if callable(items) else headers or ()  # type: ignore[assignment]
+    pairs: Any = items() if callable(items) else headers or ()
     for name, value in islice(pairs, MOST_NODES):
         yield _text(name).strip().lower(), _text(value)
 
@@ -172,7 +174,7 @@ def parsed_json(body: object) -> object:
         body = bytes(body[:LONGEST_BODY]).decode("utf-8", "replace")
     if not isinstance(body, str):
         return body
-    if len(body) > LONGEST_BODY or not body.lstrip()[:1] in ("{", "["):
+    if len(body) > LONGEST_BODY or body.lstrip()[:1] not in ("{", "["):
         return None
     try:
         return json.loads(body)

@@ -1,0 +1,253 @@
+"""The command line, as a person types it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seawall import FaultCode, __version__, presets
+from seawall.cli import main
+
+
+@pytest.fixture
+def seawall(tmp_path, monkeypatch, capsys):
+    """Run the command in an empty folder, with no setting from outside."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("SEAWALL_")]:
+        monkeypatch.delenv(name)
+
+    def run(*words, expect=0, **environ):
+        with monkeypatch.context() as here:
+            here.setattr(sys, "argv", ["seawall", *words])
+            for name, value in {"COLUMNS": "200", "NO_COLOR": "1", **environ}.items():
+                here.setenv(name, value)
+            with pytest.raises(SystemExit) as ended:
+                main()
+        done = capsys.readouterr()
+        assert (ended.value.code or 0) == expect, done.err
+        return done.out if expect == 0 else done.err
+
+    run.folder = tmp_path
+    return run
+
+
+def test_it_says_its_version(seawall):
+    assert seawall("--version") == f"seawall {__version__}\n"
+
+
+def test_the_installed_command_and_the_module_are_the_same():
+    installed = Path(sys.executable).with_name("seawall")
+    for command in ([installed], [sys.executable, "-m", "seawall"]):
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, timeout=60, check=True
+        )
+        assert done.stdout == f"seawall {__version__}\n"
+
+
+def test_help_names_every_command_and_what_to_try_first(seawall):
+    text = seawall("--help")
+    for word in ("demo", "policy", "--version", "seawall demo"):
+        assert word in text
+
+
+def test_policies_are_listed(seawall):
+    text = seawall("policy", "list")
+    assert all(name in text for name in presets.names())
+
+
+def test_a_list_as_json_is_a_top_level_array(seawall):
+    rows = json.loads(seawall("policy", "list", "--json"))
+    assert [row["name"] for row in rows] == list(presets.names())
+    assert rows[1]["version"] == presets.get("llm-reports").version
+
+
+@pytest.mark.parametrize("name", presets.names())
+def test_a_policy_is_shown_with_its_schedule_and_picture(seawall, name):
+    text = seawall("policy", "show", name)
+    policy = presets.get(name)
+    assert policy.version in text
+    assert "AFTER FAILURE" in text
+    assert "█" in text
+    assert "Otherwise on all" in text
+
+
+def test_the_schedule_has_the_documents_figures(seawall):
+    text = seawall("policy", "show", "llm-reports")
+    for wait in ("24 s – 36 s", "96 s – 2 min 24 s", "6 min 24 s – 9 min 36 s"):
+        assert wait in text
+
+
+def test_the_loose_two_hours_are_said_where_they_are_shown(seawall):
+    assert "5,130 s" in seawall("policy", "show", "media-sync")
+
+
+def test_a_policy_as_json_has_its_content_and_waits(seawall):
+    shown = json.loads(seawall("policy", "show", "llm-reports", "--json"))
+    waits = [w for w in shown["waits"] if w["rule"] == "rule 1"]
+    assert [(w["least_seconds"], w["most_seconds"]) for w in waits] == [
+        (24, 36),
+        (96, 144),
+        (384, 576),
+    ]
+    assert shown["max_attempts"] == 4
+
+
+def test_a_decision_is_explained_in_words(seawall):
+    text = seawall(
+        "policy",
+        "explain",
+        "default",
+        "--fault",
+        "RATE_LIMITED",
+        "--attempt",
+        "2",
+        "--retry-after",
+        "30",
+        "--seed",
+        "1",
+    )
+    assert "Rule 1 of default judges it" in text
+    assert "30 s – 50 s" in text
+    assert "Retry after " in text
+
+
+def test_the_same_seed_explains_the_same_delay(seawall):
+    words = ("policy", "explain", "llm-reports", "--fault", "timeout", "--seed", "7", "--json")
+    first, second = json.loads(seawall(*words)), json.loads(seawall(*words))
+    assert first == second
+    assert first["verdict"]["kind"] == "retry"
+    assert 24 <= first["verdict"]["delay_seconds"] <= 36
+    assert first["window_seconds"] == [24, 36]
+    assert first["rule"] == "rule 1"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("llm-reports", "--fault", "TIMEOUT", "--attempt", "4"), "exhausted"),
+        (("llm-reports", "--fault", "INVALID_RESPONSE"), "fatal"),
+        (
+            ("ai-worker", "--fault", "UNKNOWN", "--attempt", "3", "--earlier", "TIMEOUT,UNKNOWN"),
+            "exhausted",
+        ),
+        (("default", "--fault", "TIMEOUT", "--elapsed", "90000"), "deadline"),
+        (("sample-llm", "--fault", "UPSTREAM_ERROR", "--status", "501"), "fatal"),
+        (("converter", "--fault", "UNKNOWN", "--status", "418"), "fatal"),
+    ],
+)
+def test_each_reason_to_fail_can_be_explained(seawall, words, reason):
+    told = json.loads(seawall("policy", "explain", *words, "--json"))
+    assert told["verdict"] == {"kind": "fail", "reason": reason}
+
+
+def test_an_exceptions_name_reaches_the_rules(seawall):
+    (seawall.folder / "seawall.toml").write_text(
+        '[policies.mine]\nmax_attempts = 2\nrules = [{ on = "openai.APIError" }]\n'
+    )
+    told = json.loads(
+        seawall(
+            "policy",
+            "explain",
+            "mine",
+            "--fault",
+            "UNKNOWN",
+            "--exception",
+            "openai.APIError",
+            "--json",
+        )
+    )
+    assert told["verdict"]["kind"] == "retry"
+
+
+def test_own_policies_come_from_the_folders_file_or_the_one_named(seawall):
+    mine = '[policies.{}]\nmax_attempts = 2\nrules = [{{ on = "all" }}]\n'
+    (seawall.folder / "seawall.toml").write_text(mine.format("here"))
+    (seawall.folder / "other.toml").write_text(mine.format("there"))
+    assert "here" in seawall("policy", "list")
+    assert "there" in seawall("policy", "list", "--config", "other.toml")
+    assert "there" in seawall("policy", "list", SEAWALL_CONFIG="other.toml")
+    assert "there" in seawall("policy", "show", "there", "--config", "other.toml")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            ("policy", "show", "llm-report"),
+            "seawall: no policy named 'llm-report'; did you mean llm-reports?\n",
+        ),
+        (
+            ("policy", "explain", "default", "--fault", "OOPS"),
+            f"seawall: no fault code 'OOPS'; there are: {', '.join(FaultCode)}\n",
+        ),
+        (
+            ("policy", "list", "--config", "none.toml"),
+            "seawall: none.toml: no such file; give another with --config\n",
+        ),
+        (("policy", "list", "--config", "."), "seawall: .: cannot be read: is a directory\n"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_two(seawall, words, line):
+    assert seawall(*words, expect=2) == line
+
+
+def test_a_mistake_in_the_file_is_one_line(seawall):
+    (seawall.folder / "seawall.toml").write_text("[policies.mine]\nmax_atempts = 3\n")
+    line = "seawall: seawall.toml: policies.mine.max_atempts: no such key; did you mean max_attempts?\n"
+    assert seawall("policy", "list", expect=2) == line
+
+
+def test_a_wrong_setting_in_the_environment_is_one_line(seawall):
+    line = seawall("policy", "show", expect=2, SEAWALL_LEASE_SECONDS="soon")
+    assert line == (
+        "seawall: lease_seconds (environment variable SEAWALL_LEASE_SECONDS): found 'soon', "
+        "expected a number of seconds from 0.5 to 86400\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nonsense",),
+        ("policy", "explain", "default"),
+        ("policy", "explain", "default", "--fault", "TIMEOUT", "--attempt", "0"),
+    ],
+)
+def test_wrong_words_are_refused_with_a_hint(seawall, words):
+    assert "Usage:" in seawall(*words, expect=2)
+
+
+def test_the_demo_tells_its_story_and_leaks_no_key(seawall):
+    text = seawall("demo")
+    for word in (
+        "UNAVAILABLE",
+        "UPSTREAM_ERROR",
+        "RATE_LIMITED",
+        "INVALID_RESPONSE",
+        "UNAUTHORIZED",
+        "fail: fatal",
+    ):
+        assert word in text
+    assert "{'pages': 12}" in text
+    assert "half_open → closed" in text
+    assert "the upstream saw 6 requests" in text
+    assert "sk-demo" not in text
+
+
+def test_output_cut_short_by_its_reader_is_no_error(seawall):
+    command = f"{sys.executable} -m seawall policy show media-sync | head -1"
+    done = subprocess.run(
+        command,
+        shell=True,
+        cwd=seawall.folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.startswith("media-sync")
+    assert "Traceback" not in done.stderr
+    assert "Error" not in done.stderr

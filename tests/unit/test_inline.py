@@ -1,0 +1,159 @@
+"""Calling now with a policy: the same verdicts, carried out by waiting."""
+
+import asyncio
+import logging
+import random
+
+import pytest
+
+from seawall import Backoff, Classifier, FaultCode, FaultError, Inline, Policy, Rule
+from seawall.clock import ManualClock
+
+F = FaultCode
+POLICY = Policy(
+    name="p",
+    max_attempts=3,
+    rules=[
+        Rule(
+            on="RATE_LIMITED",
+            counts=False,
+            max_attempts=9,
+            backoff=Backoff(curve="fixed", base_seconds=2),
+        ),
+        Rule(on=["TIMEOUT", "UNKNOWN"], backoff=Backoff(curve="exponential", base_seconds=10)),
+    ],
+)
+
+
+class Flaky:
+    """Raises what it was given, in turn, then answers; sync and async alike."""
+
+    def __init__(self, *errors):
+        self.errors, self.calls = list(errors), 0
+
+    def __call__(self, value="done"):
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return value
+
+    async def later(self, value="done"):
+        return self(value)
+
+
+@pytest.fixture(params=["call", "acall"])
+def run(request):
+    """Carry a call out by either twin, on a clock that only moves when it is waited on."""
+
+    def carry_out(flaky, *args, policy=POLICY, classifier=None):
+        clock = ManualClock()
+
+        async def asleep(seconds):
+            clock.advance(seconds)
+
+        more = {} if classifier is None else {"classifier": classifier}
+        inline = Inline(policy, rng=random.Random(0), clock=clock, asleep=asleep, **more)
+        try:
+            if request.param == "call":
+                return inline.call(flaky, *args), clock.monotonic()
+            return asyncio.run(inline.acall(flaky.later, *args)), clock.monotonic()
+        finally:
+            carry_out.waited = clock.monotonic()
+
+    return carry_out
+
+
+def test_the_first_success_is_the_value_and_waits_follow_the_policy(run):
+    flaky = Flaky(TimeoutError(), TimeoutError())
+    assert run(flaky, "report") == ("report", 30)
+    assert flaky.calls == 3
+
+
+def test_giving_up_raises_the_original_with_a_note(run):
+    last = TimeoutError("third")
+    with pytest.raises(TimeoutError, match="third") as caught:
+        run(Flaky(TimeoutError(), TimeoutError(), last))
+    assert caught.value is last
+    assert last.__notes__ == ["seawall: gave up after 3 attempts (exhausted; TIMEOUT; policy p)"]
+
+
+def test_a_fatal_fault_is_raised_at_once(run):
+    flaky = Flaky(KeyError("bug"))
+    with pytest.raises(KeyError):
+        run(flaky)
+    assert flaky.calls == 1
+    assert run.waited == 0
+
+
+def test_a_failure_that_does_not_count_leaves_the_allowance_whole(run):
+    throttled = [FaultError(F.RATE_LIMITED) for _ in range(5)]
+    flaky = Flaky(*throttled, TimeoutError(), TimeoutError())
+    assert run(flaky) == ("done", 5 * 2 + 10 + 20)
+
+
+def test_retry_after_is_kept(run):
+    value, waited = run(Flaky(FaultError(F.RATE_LIMITED, retry_after_seconds=100)))
+    assert value == "done"
+    assert waited >= 100
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_cancellation_and_ctrl_c_go_straight_through(stop):
+    flaky = Flaky(stop())
+    with pytest.raises(stop):
+        Inline(POLICY, clock=ManualClock()).call(flaky)
+    assert flaky.calls == 1
+
+
+def test_an_applications_own_classifier_is_used(run):
+    own = Classifier()
+    own.register(KeyError)(lambda _: F.TIMEOUT)
+    assert run(Flaky(KeyError()), classifier=own) == ("done", 10)
+
+
+def test_the_policys_time_bounds_the_call(run):
+    hasty = Policy(
+        name="hasty",
+        max_attempts=99,
+        max_elapsed_seconds=25,
+        rules=[Rule(on="all", backoff=Backoff(curve="fixed", base_seconds=10))],
+    )
+    with pytest.raises(TimeoutError) as caught:
+        run(Flaky(*[TimeoutError() for _ in range(9)]), policy=hasty)
+    assert "after 3 attempts (deadline" in caught.value.__notes__[0]
+
+
+def test_the_decorrelated_curve_remembers_its_previous_delay(run):
+    policy = Policy(
+        name="d",
+        max_attempts=50,
+        rules=[Rule(on="all", backoff=Backoff(curve="decorrelated", base_seconds=1))],
+    )
+    _, waited = run(Flaky(*[TimeoutError() for _ in range(40)]), policy=policy)
+    assert waited > 40 * 3
+
+
+def test_every_failure_is_told_and_missing_configuration_is_an_alert(run, caplog):
+    caplog.set_level(logging.INFO, "seawall")
+    with pytest.raises(FaultError):
+        run(Flaky(TimeoutError("slow"), FaultError(F.CONFIG_MISSING, "no key")))
+    events = [(r.levelname, r.seawall["event"]) for r in caplog.records]
+    assert events == [
+        ("INFO", "retry_scheduled"),
+        ("ERROR", "config_missing"),
+        ("WARNING", "gave_up"),
+    ]
+    retry = caplog.records[0].seawall
+    assert retry["fault_code"] == "TIMEOUT"
+    assert (retry["attempt"], retry["max_attempts"], retry["delay_ms"]) == (1, 3, 10_000)
+    assert retry["policy"] == POLICY.id
+
+
+def test_the_policys_own_methods_wait_for_real():
+    quick = Policy(
+        name="q",
+        max_attempts=2,
+        rules=[Rule(on="all", backoff=Backoff(curve="fixed", base_seconds=0.001))],
+    )
+    assert quick.call(Flaky(TimeoutError()), "a") == "a"
+    assert asyncio.run(quick.acall(Flaky(TimeoutError()).later, "b")) == "b"

@@ -1,0 +1,134 @@
+"""The ledger's values refuse what cannot be."""
+
+from dataclasses import FrozenInstanceError, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from seawall.model import Attempt, Fault, FaultCode, Job, Lease, Outcome, Settlement
+from seawall.states import FINISHED, Move, State, step
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NAIVE = NOON.replace(tzinfo=None)
+LEASE = Lease(7, 1, "worker-1", NOON)
+FAULT = Fault(FaultCode.TIMEOUT)
+SETTLING = {
+    Outcome.SUCCEEDED: Move.SUCCEED,
+    Outcome.SKIPPED: Move.SKIP,
+    Outcome.RETRIED: Move.RETRY,
+    Outcome.FAILED: Move.FAIL,
+    Outcome.CANCELLED: Move.STOP,
+}
+
+
+def job(state=State.QUEUED, **fields):
+    """A job that is as its state demands, but for these fields."""
+    right = {
+        "lease": LEASE if state is State.RUNNING else None,
+        "finished_at": NOON if state in FINISHED else None,
+    }
+    values = {"id": 7, "task": "t", "due_at": NOON, "created_at": NOON, **right, **fields}
+    return Job(state=state, **values)
+
+
+def attempt(**fields):
+    values = {"job_id": 7, "seq": 1, "worker": "w", "started_at": NOON, "finished_at": NOON}
+    return Attempt(**{**values, "outcome": Outcome.SUCCEEDED, **fields})
+
+
+def settlement(outcome, **fields):
+    """A settlement with what its outcome demands, but for these fields."""
+    right = {
+        "fault": FAULT if outcome in {Outcome.RETRIED, Outcome.FAILED} else None,
+        "delay_seconds": 5.0 if outcome is Outcome.RETRIED else None,
+    }
+    return Settlement(lease=LEASE, outcome=outcome, **{**right, **fields})
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_job_has_a_lease_exactly_while_it_runs(state):
+    assert job(state).state is state
+    wrong = None if state is State.RUNNING else LEASE
+    with pytest.raises(ValueError, match="lease exactly while it runs"):
+        job(state, lease=wrong)
+
+
+@pytest.mark.parametrize("state", State)
+def test_finished_at_is_set_exactly_at_the_end(state):
+    wrong = None if state in FINISHED else NOON
+    with pytest.raises(ValueError, match="finished_at is set exactly at the end"):
+        job(state, finished_at=wrong)
+
+
+@pytest.mark.parametrize("name", ["stage", "cycle", "tries", "losses", "seq", "lease_no"])
+def test_no_count_of_a_job_is_negative(name):
+    with pytest.raises(ValueError, match="never negative"):
+        job(**{name: -1})
+
+
+@pytest.mark.parametrize(
+    "name", ["due_at", "created_at", "started_at", "last_attempt_at", "finished_at", "deadline_at"]
+)
+def test_every_time_of_a_job_has_a_zone(name):
+    state = State.FAILED if name == "finished_at" else State.QUEUED
+    with pytest.raises(ValueError, match=f"^{name} needs a time zone"):
+        job(state, **{name: NAIVE})
+    assert getattr(job(state, **{name: NOON}), name) == NOON
+
+
+def test_a_lease_has_a_zone_and_a_number_from_one_on():
+    with pytest.raises(ValueError, match="until needs a time zone"):
+        Lease(7, 1, "w", NAIVE)
+    with pytest.raises(ValueError, match="lease_no starts at 1"):
+        Lease(7, 0, "w", NOON)
+
+
+@pytest.mark.parametrize("outcome", SETTLING)
+def test_a_settlement_leaves_its_job_where_the_table_says(outcome):
+    assert settlement(outcome).state is step(State.RUNNING, SETTLING[outcome])
+
+
+@pytest.mark.parametrize("outcome", sorted(set(Outcome) - set(SETTLING)))
+def test_what_the_store_says_itself_is_no_settlement(outcome):
+    with pytest.raises(ValueError, match=f"{outcome} does not settle"):
+        settlement(outcome)
+
+
+@pytest.mark.parametrize("outcome", SETTLING)
+def test_a_fault_belongs_to_retried_and_failed_only(outcome):
+    wrong = None if outcome in {Outcome.RETRIED, Outcome.FAILED} else FAULT
+    with pytest.raises(ValueError, match="a fault belongs to retried and failed"):
+        settlement(outcome, fault=wrong)
+
+
+@pytest.mark.parametrize("outcome", SETTLING)
+def test_a_delay_belongs_to_retried_only(outcome):
+    wrong = None if outcome is Outcome.RETRIED else 0.0
+    with pytest.raises(ValueError, match="a delay belongs to retried"):
+        settlement(outcome, delay_seconds=wrong)
+
+
+def test_an_attempt_is_numbered_from_one():
+    with pytest.raises(ValueError, match="numbered from 1"):
+        attempt(seq=0)
+
+
+@pytest.mark.parametrize("name", ["started_at", "finished_at"])
+def test_every_time_of_an_attempt_has_a_zone(name):
+    with pytest.raises(ValueError, match=f"^{name} needs a time zone"):
+        attempt(**{name: NAIVE})
+
+
+def test_an_attempt_ends_after_it_began_and_knows_how_long_it_took():
+    assert attempt(finished_at=NOON + timedelta(seconds=3)).duration == timedelta(seconds=3)
+    assert attempt().duration == timedelta(0)
+    with pytest.raises(ValueError, match="cannot end before it began"):
+        attempt(finished_at=NOON - timedelta(microseconds=1))
+
+
+def test_what_is_kept_cannot_be_changed_and_a_changed_copy_is_checked_again():
+    kept = job()
+    with pytest.raises(FrozenInstanceError):
+        kept.state = State.RUNNING
+    with pytest.raises(ValueError, match="lease exactly while it runs"):
+        replace(kept, state=State.RUNNING)

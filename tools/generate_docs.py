@@ -1,0 +1,129 @@
+"""Write the generated parts of docs/ from the code, or check that they are as the code says.
+
+A part stands between `<!-- generated: NAME -->` and `<!-- end -->`. With `--check` nothing is
+written, and a part that differs is named.
+"""
+
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from seawall import presets, settings, states, telemetry
+from seawall.decisions.explain import backoff_in_words, in_words, rule_name, schedule
+from seawall.decisions.policy import Policy, Rule
+from seawall.faults import Fault, FaultCode
+
+DOCS = Path(__file__).parent.parent / "docs"
+PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = list(columns)
+    lines = [head, ["---"] * len(head), *map(list, rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def transitions() -> str:
+    rows = (
+        (
+            str(row.move),
+            str(row.before or "–"),
+            str(row.after or "–"),
+            ", ".join(row.verbs),
+            row.meaning,
+        )
+        for row in states.TRANSITIONS
+    )
+    diagram = f"```mermaid\n{states.diagram()}\n```\n\n"
+    return diagram + table(("move", "from", "to", "verb of the store", "when"), rows)
+
+
+def fault_codes() -> str:
+    return table(
+        ("code", "meaning", "speaks about the upstream's health", "what `default` does"),
+        (
+            (f"`{c}`", c.meaning, "yes" if c.speaks_of_upstream else "no", default_does(c))
+            for c in FaultCode
+        ),
+    )
+
+
+def default_does(code: FaultCode) -> str:
+    policy = presets.get("default")
+    judgement = policy.judge(Fault(code), attempt=1)
+    if judgement.reason is not None:
+        return "fails at once"
+    rule = judgement.rule
+    limit = rule.max_attempts if rule.max_attempts is not None else policy.max_attempts
+    many = f"up to {limit} attempts" if rule.counts or rule.max_attempts else "for up to a day"
+    charge = "" if rule.counts else ", uses up no attempt"
+    return f"retries, {many}{charge}: {backoff_in_words(rule.backoff)}"
+
+
+def policies() -> str:
+    return "\n\n".join(one_policy(presets.get(name)) for name in presets.names())
+
+
+def one_policy(policy: Policy) -> str:
+    parts = [f"### `{policy.name}`", policy.description, policy.notes]
+    rows = [_rule_row(policy, rule) for rule in (*policy.rules, policy.otherwise)]
+    parts.append(table(("rule", "on", "waits", "windows of the retries"), rows))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _rule_row(policy: Policy, rule: Rule) -> tuple[str, ...]:
+    waits = schedule(policy, rule)
+    windows = [f"{in_words(w.least_seconds)}–{in_words(w.most_seconds)}" for w in waits]
+    waiting = backoff_in_words(rule.backoff) if rule.retry else "fails at once"
+    return rule_name(policy, rule), rule.title, waiting, "; ".join(windows) or "–"
+
+
+def all_settings() -> str:
+    rows = []
+    for name in settings.names():
+        purpose, expected = settings.help_for(name)
+        default = str(getattr(settings.Settings(), name))
+        rows.append(
+            (f"`{name}`", f"`{settings.variable(name)}`", f"`{default}`", purpose, expected)
+        )
+    return table(("TOML key", "environment", "default", "what for", "what it may be"), rows)
+
+
+def events() -> str:
+    rows = []
+    for event in telemetry.EVENTS:
+        fields = ", ".join(f"`{name}`" for name in event.__dataclass_fields__)
+        rows.append(
+            (f"`{event.name}`", logging.getLevelName(event.level).lower(), event.meaning, fields)
+        )
+    return table(("event", "level", "when", "fields"), rows)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "transitions": transitions,
+    "fault-codes": fault_codes,
+    "policies": policies,
+    "settings": all_settings,
+    "events": events,
+}
+
+
+def main() -> int:
+    check = "--check" in sys.argv[1:]
+    stale = 0
+    for path in sorted(DOCS.rglob("*.md")):
+        before = path.read_text("utf-8")
+        after = PART.sub(lambda part: f"{part[1]}{PARTS[part[2]]()}\n{part[3]}", before)
+        if after != before:
+            stale += 1
+            outcome = "is stale; run `make docs`" if check else "written"
+            print(f"{path.relative_to(DOCS.parent)}: {outcome}")
+            if not check:
+                path.write_text(after, "utf-8")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
