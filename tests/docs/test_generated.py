@@ -1,0 +1,41 @@
+"""Every command, setting, event, fault code and preset is documented."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seawall import FaultCode, presets, settings, telemetry
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_generated_parts_are_as_the_code_says():
+    tool = ROOT / "tools" / "generate_docs.py"
+    done = subprocess.run(
+        [sys.executable, str(tool), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("faults.md", [f"`{code}`" for code in FaultCode]),
+        ("policies.md", [f"### `{name}`" for name in presets.names()]),
+        ("settings.md", [f"`{settings.variable(name)}`" for name in settings.names()]),
+        ("events.md", [f"`{event.name}`" for event in telemetry.EVENTS]),
+    ],
+)
+def test_nothing_is_left_out(page, words):
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    assert [word for word in words if word not in text] == []
+
+
+def test_every_event_class_is_listed():
+    def descendants(kind):
+        return {kind, *(d for child in kind.__subclasses__() for d in descendants(child))}
+
+    named = {event for event in descendants(telemetry.Event) if hasattr(event, "name")}
+    assert {event.__name__ for event in named} == {event.__name__ for event in telemetry.EVENTS}
