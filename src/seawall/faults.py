@@ -151,7 +151,7 @@ class Fault:
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "code", FaultCode(self.code))
-        put(self, "message", one_line(self.message or self.code.meaning))
+        put(self, "message", one_line(self.message) or self.code.meaning)
         put(self, "retry_after_seconds", _valid_wait(self.retry_after_seconds))
         if self.request_id is not None:
             put(self, "request_id", _NOT_IN_AN_ID.sub("", self.request_id[:LONGEST_ID]) or None)
@@ -168,6 +168,8 @@ class Fault:
 
 def _valid_wait(seconds: float | None) -> float | None:
     """A wait is a finite number of seconds above zero; anything else is no hint at all."""
-    if seconds is None or not math.isfinite(seconds) or seconds <= 0:
+    try:
+        wait = float(seconds) if isinstance(seconds, int | float) else math.nan
+    except OverflowError:  # an integer beyond all floats
         return None
-    return float(seconds)
+    return wait if math.isfinite(wait) and wait > 0 else None

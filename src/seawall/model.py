@@ -3,9 +3,10 @@
 These are the rows of the ledger in the words of DESIGN: a job, the lease on its current attempt,
 the settlement that ends an attempt, the attempt as history remembers it. They know their own
 invariants and nothing else: not how they are stored, not who decides about them. Every time is an
-aware `datetime` in UTC.
+aware `datetime`.
 """
 
+import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -127,6 +128,7 @@ class Settlement:
             (self.outcome is Outcome.RETRIED) == (self.delay_seconds is not None),
             "a delay belongs to retried, and to nothing else",
         )
+        _need(0 <= (self.delay_seconds or 0) < math.inf, "a delay is finite and never negative")
 
     @property
     def state(self) -> State:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from seawall.errors import ConfigurationError, SettingError
-from seawall.redact import without_secrets
+from seawall.redact import one_line, without_secrets
 
 PREFIX = "SEAWALL_"
 DEFAULT_FILE = "seawall.toml"
@@ -141,7 +141,7 @@ def _refuse_unknown(file: Mapping[str, object], file_name: str) -> None:
         if key not in known:
             near = get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-            raise SettingError(f"{file_name}: {key}: no such setting; {hint}")
+            raise SettingError(f"{file_name}: {one_line(key)}: no such setting; {hint}")
 
 
 def _checked(name: str, found: object, source: str) -> Value:

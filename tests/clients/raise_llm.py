@@ -67,6 +67,10 @@ def by_openai_async(place: Place) -> Raise:
     return lambda world: asyncio.run(call(world.url(place)))
 
 
+def openai_without_a_key(_: World) -> None:
+    openai.OpenAI()
+
+
 def by_openai_stream(place: Place) -> Raise:
     def raise_it(world: World) -> None:
         http = httpx2.Client(timeout=patience(place))

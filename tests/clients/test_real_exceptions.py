@@ -41,6 +41,7 @@ from tests.clients.raise_llm import (
     google_error,
     openai_choice,
     openai_error,
+    openai_without_a_key,
     quota_failure,
     retry_info,
 )
@@ -96,6 +97,7 @@ class Case:
 
 
 OPENAI = [
+    Case("openai: nobody gave it a key", "openai.OpenAIError", openai_without_a_key, CONFIG_MISSING),
     Case("openai: 429", "openai.RateLimitError", by_openai(openai_error(429, {"Retry-After": "20", "x-request-id": "req_1"}, code="rate_limit_exceeded")), RATE_LIMITED, status=429, retry_after=20, request_id="req_1"),
     Case("openai: 429 with milliseconds", "openai.RateLimitError", by_openai(openai_error(429, {"retry-after-ms": "1500"})), RATE_LIMITED, status=429, retry_after=1.5),
     Case("openai: 429 that says when its limits reset", "openai.RateLimitError", by_openai(openai_error(429, {"x-ratelimit-reset-requests": "12ms", "x-ratelimit-reset-tokens": "6m0s"})), RATE_LIMITED, status=429, retry_after=360),

@@ -108,7 +108,7 @@ def _initialise(binaries: Path, folder: Path) -> None:
     plain_user = _as_a_plain_user()
     if plain_user:
         shutil.chown(folder, plain_user["user"])
-    subprocess.run(  # noqa: S603 - the wheel's own program
+    subprocess.run(
         [binaries / "initdb", "--pgdata", folder / "data", "--username", "postgres",
          "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync"],
         check=True, capture_output=True, cwd=folder, **plain_user,
@@ -123,11 +123,11 @@ def _process(binaries: Path, folder: Path, port: int) -> "Iterator[subprocess.Po
     # In a session of their own: Ctrl-C ends the tests first, and the tests end the server.
     apart = {"cwd": folder, "start_new_session": True, **_as_a_plain_user()}
     with (folder / "log").open("ab") as log:
-        server = subprocess.Popen(  # noqa: S603 - as above
+        server = subprocess.Popen(
             [binaries / "postgres", "-D", folder / "data", "-p", str(port), *settings],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, **apart,
         )  # fmt: skip
-        guard = subprocess.Popen(  # noqa: S603 - as above
+        guard = subprocess.Popen(
             ["/bin/sh", "-c", _GUARD, "guard", str(server.pid), folder],
             stdin=subprocess.PIPE, stdout=log, stderr=log, **apart,
         )  # fmt: skip

@@ -930,3 +930,14 @@ def test_what_it_remembers_is_bounded_by_its_windows():
     assert counted.tally == Tally()
     assert len(timed.tally.slices) == 60
     assert timed.recent == ""
+
+
+def test_a_curve_that_does_not_grow_by_itself_is_refused():
+    with pytest.raises(ValueError, match=r"^open: found the decorrelated curve"):
+        Breaker(open=Backoff(curve="decorrelated"))
+
+
+def test_no_calls_are_no_news():
+    state = BreakerState(consecutive=4)
+    for nothing in (Succeeded(count=0), Failed(count=0)):
+        assert step(Breaker(), state, nothing, 0.0) == state

@@ -132,3 +132,9 @@ def test_what_is_kept_cannot_be_changed_and_a_changed_copy_is_checked_again():
         kept.state = State.RUNNING
     with pytest.raises(ValueError, match="lease exactly while it runs"):
         replace(kept, state=State.RUNNING)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
+def test_a_delay_is_finite_and_never_negative(wrong):
+    with pytest.raises(ValueError, match="finite and never negative"):
+        settlement(Outcome.RETRIED, delay_seconds=wrong)

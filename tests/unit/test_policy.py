@@ -7,10 +7,10 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.test_backoff import backoffs
 
 from seawall import Backoff, Fail, Fault, FaultCode, Policy, Retry, Rule, presets
 from seawall.decisions.policy import MOST_RULES, WORKER_LOST
-from tests.unit.test_backoff import backoffs
 
 F = FaultCode
 ONE_SECOND = Backoff(curve="fixed", base_seconds=1)

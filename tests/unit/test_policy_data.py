@@ -5,10 +5,10 @@ import tomllib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.test_backoff import backoffs
 
 from seawall import Backoff, Policy, PolicyError, Rule, load_policies, presets
 from seawall.decisions.policy_data import policies_from, policy_from, table_of
-from tests.unit.test_backoff import backoffs
 
 TOML = """
 [policies.mine]
@@ -87,7 +87,8 @@ MISTAKES = [
     ('[policies.mine]\nrules = [{on = "all", backoff = {curve = "schedule", schedule_seconds = ["1"]}}]', r"backoff.schedule_seconds: found \['1'\], expected a list of numbers"),
     ('[policies.mine]\nrules = [{on = "all", backoff = {curve = "fixed", jitter = "proportional"}}]', "backoff.jitter_ratio: found 0.0, expected a number above 0"),
     ('[policies.mine]\nrules = [{on = "all"}]', r"policies.mine.rules\[0\] \(all\): would retry for ever"),
-    ('[policies.mine]\notherwise = {retry = true}', r"policies.mine.otherwise \(all\): would retry for ever"),
+    ("[policies.mine]\notherwise = {retry = true}", r"policies.mine.otherwise \(all\): would retry for ever"),
+    ('[policies."two\\nlines"]\nmax_attempts = 1', "policies.two lines.name: found"),
     ('[policies."two words"]\nmax_attempts = 1', "name: found 'two words'"),
 ]  # fmt: skip
 

@@ -106,6 +106,10 @@ class Breaker:
                 raise ValueError(f"{name}: found {found!r}, expected {least} to {most}")
             if not name.endswith(("_rate", "_seconds")) and not isinstance(found, int):
                 raise ValueError(f"{name}: found {found!r}, expected a whole number")
+        if self.open.curve == "decorrelated":
+            raise ValueError(
+                "open: found the decorrelated curve, expected one that grows by itself"
+            )
         if self.window_seconds is None and self.minimum_calls > self.window_calls:
             raise ValueError(
                 f"minimum_calls: found {self.minimum_calls}, more than the "
@@ -291,7 +295,7 @@ def _observed(
     slot = next((s for s in state.slots if s.holder == event.probe), None)
     state = _without_slot(state, event.probe)
     is_bygone = slot is not None and slot.episode != state.episode
-    if state.forced is not None or state.phase is Phase.OPEN or is_bygone:
+    if state.forced is not None or state.phase is Phase.OPEN or is_bygone or event.count < 1:
         return state
     if state.phase is Phase.CLOSED:
         return _judged(breaker, _recorded(breaker, state, event, now), now)

@@ -11,21 +11,30 @@ that says more. Nothing is imported, nothing is raised, whatever hostile object 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Literal, TypeVar
 
 from seawall.decisions.clients import CLIENTS, DATA_ERRORS
-from seawall.decisions.matching import class_name
+from seawall.decisions.matching import class_name, short_name
 from seawall.decisions.readers import TO_ANY_CAUSE, Reading, by_attributes
-from seawall.decisions.reading import Facts, facts_of, told_by
+from seawall.decisions.reading import SAYS_NOTHING, Facts, attribute, facts_of, text_of, told_by
 from seawall.errors import FaultError
 from seawall.faults import Fault, FaultCode
 
 DEEPEST_CHAIN = 16
 WIDEST_GROUP = 50
+MOST_GROUPS = 1_000
 MOST_KINDS = 40
+_MRO_OF = type.__dict__["__mro__"].__get__
+_NAME_OF = type.__dict__["__name__"].__get__
+_CAUSE_OF = BaseException.__dict__["__cause__"].__get__
+_CONTEXT_OF = BaseException.__dict__["__context__"].__get__
+_EXCEPTIONS_OF = BaseExceptionGroup.__dict__["exceptions"].__get__
+_SUPPRESSED_OF = BaseException.__dict__["__suppress_context__"].__get__
+"""Read past the class that is asked: it may have put something of its own in their place."""
+
 _ROOTS = frozenset({"BaseException", "Exception", "object"})
 
 Own = Callable[[BaseException], "FaultCode | Fault | None"]
@@ -47,7 +56,7 @@ class Classifier:
         """
         if not classes:
             raise TypeError('name at least one exception: @classifier("package.ClassName")')
-        names = [_registered_name(item) for item in classes]
+        names = [class_name(c) if isinstance(c, type) else short_name(c) for c in classes]
 
         def put(function: OwnT) -> OwnT:
             self._own.update(dict.fromkeys(names, function))
@@ -76,47 +85,52 @@ class Classifier:
             return Fault(FaultCode.UNKNOWN, f"{_kind(exc)}: cannot be read")
 
     def _classified(self, exc: object, validating: Validating, now: datetime | None) -> Fault:
-        if isinstance(exc, Fault):
+        if isinstance(exc, Fault) and issubclass(type(exc), Fault):  # the first can be lied to
             return exc
         if not isinstance(exc, BaseException):
             return Fault(FaultCode.UNKNOWN, f"not an exception: {_kind(exc)}")
-        if isinstance(exc, BaseExceptionGroup):
+        if isinstance(exc, BaseExceptionGroup) and self._own_opinion(exc, _kinds(exc)) is None:
             return self._of_group(exc, validating, now)
-        best: tuple[Reading | Fault, BaseException, Facts] | None = None
-        for link in _chain(exc):
-            facts = facts_of(link, now=now)
-            reading = self._reading(link, facts)
-            if reading is None or not _may_decide(reading, link is exc, best):
+        path: list[_Link] = []
+        best: _Link | None = None
+        for error in _chain(exc):
+            link = self._link(error, now)
+            path.append(link)
+            if link.reading is None or not _may_decide(link, best, is_outermost=error is exc):
                 continue
-            best = (reading, link, facts)
-            if isinstance(reading, Fault) or not reading.yields_to:
+            best = link
+            if not link.yields_to:
                 break
         if best is None:
-            return _fault(Reading(FaultCode.UNKNOWN), exc, exc, facts_of(exc, now=now))
-        decided, link, facts = best
+            return _fault(Reading(FaultCode.UNKNOWN), path[:1])
+        path = path[: path.index(best) + 1]
+        decided = best.reading
         if isinstance(decided, Fault):
-            return replace(decided, kinds=decided.kinds or _kinds(exc))
-        if validating == "input" and not DATA_ERRORS.isdisjoint(_kinds(link)):
-            decided = replace(decided, code=FaultCode.INVALID_INPUT)
-        return _fault(decided, exc, link, facts)
+            return replace(
+                decided, kinds=tuple(dict.fromkeys([*_kinds_along(path), *decided.kinds]))
+            )
+        about_data = not DATA_ERRORS.isdisjoint(best.kinds)
+        if validating == "input" and about_data and best.code is FaultCode.INVALID_RESPONSE:
+            decided = Reading(FaultCode.INVALID_INPUT)
+        return _fault(decided or Reading(FaultCode.UNKNOWN), path)
 
-    def _reading(self, exc: BaseException, facts: Facts) -> Reading | Fault | None:
+    def _link(self, exc: BaseException, now: datetime | None) -> "_Link":
         kinds = _kinds(exc)
+        own = self._own_opinion(exc, kinds)
+        if own is not None:
+            return _Link(exc, kinds, facts_of(exc, now=now), own)
+        if isinstance(exc, FaultError):
+            return _Link(exc, kinds, SAYS_NOTHING, _stated(exc, kinds))
+        facts = facts_of(exc, now=now)
+        return _Link(exc, kinds, facts, _by_table(exc, kinds, facts))
+
+    def _own_opinion(self, exc: BaseException, kinds: tuple[str, ...]) -> "Reading | Fault | None":
         for kind in kinds:
             own = self._own.get(kind)
             opinion = None if own is None else _opinion(own, exc)
-            if isinstance(opinion, Fault):
-                return opinion
             if opinion is not None:
-                return Reading(opinion)
-        if isinstance(exc, FaultError):
-            return _stated(exc, kinds)
-        for kind in kinds:
-            row = CLIENTS.get(kind)
-            reading = row if isinstance(row, Reading) or row is None else row(exc, facts)
-            if reading is not None:
-                return reading
-        return by_attributes(exc, facts)
+                return opinion if isinstance(opinion, Fault) else Reading(opinion)
+        return None
 
     def _of_group(
         self, group: BaseExceptionGroup[BaseException], validating: Validating, now: datetime | None
@@ -134,49 +148,76 @@ classify = CLASSIFIER.classify
 classifier = CLASSIFIER.register
 
 
-def _may_decide(
-    reading: Reading | Fault,
-    is_outermost: bool,
-    best: tuple[Reading | Fault, BaseException, Facts] | None,
-) -> bool:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Link:
+    """One exception of the chain, read once."""
+
+    error: BaseException
+    kinds: tuple[str, ...]
+    facts: Facts
+    reading: Reading | Fault | None
+
+    @property
+    def code(self) -> FaultCode | None:
+        return None if self.reading is None else self.reading.code
+
+    @property
+    def yields_to(self) -> frozenset[FaultCode]:
+        """The codes of a cause that outrank this; a whole Fault is the last word."""
+        return self.reading.yields_to if isinstance(self.reading, Reading) else frozenset()
+
+    @property
+    def said(self) -> str:
+        return f"{_kind(self.error)}: {self.facts.text or told_by(self.error) or 'no message'}"
+
+
+def _may_decide(link: _Link, best: _Link | None, *, is_outermost: bool) -> bool:
     """Whether this link of the chain outranks what was found outside of it."""
-    if is_outermost:
-        return True
-    outranked = TO_ANY_CAUSE if best is None or isinstance(best[0], Fault) else best[0].yields_to
-    return reading.code in outranked
+    outranked = TO_ANY_CAUSE if best is None else best.yields_to
+    return is_outermost or link.code in outranked
 
 
-def _fault(reading: Reading, exc: BaseException, link: BaseException, facts: Facts) -> Fault:
-    message = f"{_kind(exc)}: {_said(exc, facts if link is exc else None)}"
-    if link is not exc:
-        message += f" (from {_kind(link)}: {_said(link, facts)})"
+def _by_table(exc: BaseException, kinds: tuple[str, ...], facts: Facts) -> Reading | None:
+    """What the table of clients says, else what the attributes tell."""
+    for kind in kinds:
+        row = CLIENTS.get(kind)
+        reading = row if isinstance(row, Reading) or row is None else row(exc, facts)
+        if reading is not None:
+            return reading
+    return by_attributes(exc, facts)
+
+
+def _fault(reading: Reading, path: list[_Link]) -> Fault:
+    """The fault that the last link of the path decides; the first is what was raised."""
+    raised, decisive = path[0], path[-1]
+    facts = decisive.facts
     return Fault(
         reading.code,
-        message,
+        raised.said if raised is decisive else f"{raised.said} (from {decisive.said})",
         status=facts.status,
         retry_after_seconds=facts.retry_after_seconds,
         request_id=facts.request_id,
         ambiguous=reading.ambiguous,
         final=facts.told_not_to_retry,
-        kinds=tuple(dict.fromkeys([*_kinds(exc), *_kinds(link)])),
+        kinds=_kinds_along(path),
     )
 
 
-def _said(exc: BaseException, facts: Facts | None) -> str:
-    return (facts.text if facts is not None else None) or told_by(exc) or "no message"
+def _kinds_along(path: list[_Link]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(kind for link in path for kind in link.kinds))
 
 
 def _stated(exc: FaultError, kinds: tuple[str, ...]) -> Fault:
     """What a handler said in so many words."""
-    known = exc.code in FaultCode.__members__
+    code, status = text_of(attribute(exc, "code")) or "", attribute(exc, "status")
     return Fault(
-        FaultCode[exc.code] if known else FaultCode.UNKNOWN,
+        FaultCode[code] if code in FaultCode.__members__ else FaultCode.UNKNOWN,
         told_by(exc),
-        status=exc.status,
-        retry_after_seconds=exc.retry_after_seconds,
-        request_id=exc.request_id,
-        ambiguous=exc.ambiguous,
-        detail=exc.detail,
+        status=status if isinstance(status, int) else None,
+        retry_after_seconds=attribute(exc, "retry_after_seconds"),
+        request_id=text_of(attribute(exc, "request_id")),
+        ambiguous=attribute(exc, "ambiguous") is True,
+        detail=text_of(attribute(exc, "detail")),
         kinds=kinds,
     )
 
@@ -191,25 +232,42 @@ def _opinion(own: Own, exc: BaseException) -> FaultCode | Fault | None:
 
 
 def _chain(exc: BaseException) -> Iterator[BaseException]:
-    """The exception and its causes, from the outside in; bounded, and safe from circles."""
+    """The exception and its causes, from the outside in; bounded, and safe from circles.
+
+    Of a group that is a cause, the members are causes as well.
+    """
     seen: set[int] = set()
-    link: BaseException | None = exc
-    for _ in range(DEEPEST_CHAIN):
-        if link is None or id(link) in seen:
-            return
+    waiting: list[BaseException] = [exc]
+    while waiting and len(seen) < DEEPEST_CHAIN:
+        link = waiting.pop()
+        if id(link) in seen:
+            continue
         seen.add(id(link))
         yield link
-        inner = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-        link = inner if isinstance(inner, BaseException) else None
+        inner = _CAUSE_OF(link)
+        if inner is None and (not _SUPPRESSED_OF(link) or _loses_causes(link)):
+            inner = _CONTEXT_OF(link)
+        if inner is not None:
+            waiting.append(inner)
+        if isinstance(link, BaseExceptionGroup):
+            waiting.extend(reversed(_leaves(link)))
+
+
+def _loses_causes(exc: BaseException) -> bool:
+    """Whether `from None` hides nothing: httpcore's pool so re-raises all that passes through."""
+    return class_name(type(exc)).startswith(("httpcore.", "httpcore2."))
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    """The first exceptions in the group and the groups inside it that are no groups themselves."""
     found: list[BaseException] = []
     waiting: list[BaseException] = [group]
-    while waiting and len(found) < WIDEST_GROUP:
-        item = waiting.pop(0)
+    for _ in range(MOST_GROUPS):
+        if not waiting or len(found) >= WIDEST_GROUP:
+            break
+        item = waiting.pop()
         if isinstance(item, BaseExceptionGroup):
-            waiting[:0] = item.exceptions[:WIDEST_GROUP]
+            waiting.extend(reversed(_EXCEPTIONS_OF(item)[:WIDEST_GROUP]))
         else:
             found.append(item)
     return found
@@ -217,17 +275,9 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
 
 def _kinds(exc: BaseException) -> tuple[str, ...]:
     """The names of its classes, most specific first, without the roots that say nothing."""
-    names = (class_name(kind) for kind in islice(type(exc).__mro__, MOST_KINDS))
+    names = (class_name(kind) for kind in islice(_MRO_OF(type(exc)), MOST_KINDS))
     return tuple(name for name in names if name not in _ROOTS)
 
 
 def _kind(exc: object) -> str:
-    return type(exc).__name__
-
-
-def _registered_name(item: str | type[BaseException]) -> str:
-    if isinstance(item, type):
-        return class_name(item)
-    package, _, rest = item.partition(".")
-    name = rest.rpartition(".")[2] or package
-    return name if package in (name, "builtins") else f"{package}.{name}"
+    return str(_NAME_OF(type(exc)))

@@ -14,6 +14,7 @@ matter in which private module of its package a client keeps the class.
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 
 from seawall.faults import Fault, FaultCode
 
@@ -25,7 +26,10 @@ MOST_MATCHERS = 100
 
 _STATUS_CLASS = re.compile(r"[1-5]xx")
 _CLASS_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*", re.ASCII)
-_LOOKS_LIKE_A_CODE = re.compile(r"[A-Z][A-Z0-9_]*")
+_LOOKS_LIKE_A_CODE = re.compile(r"[A-Z][A-Z0-9_]*|[a-z0-9]+(?:_[a-z0-9]+)+")
+_WORDS = {word.upper(): word for word in (*KEYWORDS, *FaultCode.__members__)}
+_NAME_OF = type.__dict__["__name__"].__get__
+_MODULE_OF = type.__dict__["__module__"].__get__
 _TRANSPORT = frozenset({FaultCode.TIMEOUT, FaultCode.UNAVAILABLE})
 _IMPLIED_STATUS = {FaultCode.RATE_LIMITED: 429, FaultCode.UPSTREAM_ERROR: 500}
 
@@ -37,7 +41,8 @@ ALLOWED = (
 
 def normalised(on: Matchers) -> tuple[Matcher, ...]:
     """The matchers as plain data; `ValueError` where one means nothing."""
-    several = [on] if isinstance(on, str | int | type) else list(on)
+    one = isinstance(on, str | int | type) or not isinstance(on, Iterable)
+    several = [on] if one else list(islice(on, MOST_MATCHERS + 1))  # type: ignore[arg-type]
     if not 1 <= len(several) <= MOST_MATCHERS:
         raise ValueError(f"found {len(several)} entries, expected 1 to {MOST_MATCHERS}")
     return tuple(_normal(item) for item in several)
@@ -49,9 +54,13 @@ def matches(on: tuple[Matcher, ...], fault: Fault) -> bool:
 
 
 def class_name(kind: type) -> str:
-    """`package.ClassName`; a builtin has no package."""
-    root = str(kind.__module__).partition(".")[0]
-    return kind.__name__ if root == "builtins" else f"{root}.{kind.__name__}"
+    """`package.ClassName`; a builtin has no package.
+
+    Both are read past any metaclass, which could answer with something else or raise.
+    """
+    name, module = str(_NAME_OF(kind)), _MODULE_OF(kind)
+    root = module.partition(".")[0] if type(module) is str else ""
+    return name if root in ("", "builtins") else f"{root}.{name}"
 
 
 def _normal(item: object) -> Matcher:
@@ -71,12 +80,18 @@ def _normal_text(text: str) -> Matcher:
         return text
     if text in FaultCode.__members__:
         return FaultCode[text]
-    if _LOOKS_LIKE_A_CODE.fullmatch(text) or not _CLASS_NAME.fullmatch(text):
-        near = get_close_matches(text.upper(), FaultCode.__members__, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+    misspelt = text.upper() in _WORDS or _LOOKS_LIKE_A_CODE.fullmatch(text)
+    if misspelt or not _CLASS_NAME.fullmatch(text):
+        near = get_close_matches(text.upper(), _WORDS, n=1)
+        hint = f"; did you mean {_WORDS[near[0]]}?" if near else ""
         raise ValueError(f"found {text!r}, expected {ALLOWED}{hint}")
-    package, _, _ = text.partition(".")
-    name = text.rpartition(".")[2]
+    return short_name(text)
+
+
+def short_name(dotted: str) -> str:
+    """`package.ClassName` of a class's dotted path, as `class_name` gives it for the class."""
+    package, _, _ = dotted.partition(".")
+    name = dotted.rpartition(".")[2]
     return name if package in (name, "builtins") else f"{package}.{name}"
 
 

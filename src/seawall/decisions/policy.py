@@ -77,6 +77,8 @@ class Rule:
 
     on: InitVar[Matchers]
     matchers: tuple[Matcher, ...] = field(init=False)
+    _codes: frozenset[FaultCode] = field(init=False, repr=False, compare=False)
+    _others: tuple[Matcher, ...] = field(init=False, repr=False, compare=False)
     retry: bool = True
     max_attempts: int | None = None
     """How many attempts may fail by this rule before it gives up; None leaves it to the policy."""
@@ -87,11 +89,16 @@ class Rule:
     backoff: Backoff = CAREFUL
 
     def __post_init__(self, on: Matchers) -> None:
-        object.__setattr__(self, "matchers", normalised(on))
+        found = normalised(on)
+        codes = frozenset(matcher for matcher in found if isinstance(matcher, FaultCode))
+        object.__setattr__(self, "matchers", found)
+        object.__setattr__(self, "_codes", codes)
+        object.__setattr__(self, "_others", tuple(m for m in found if m not in codes))
         _need_attempts(self.max_attempts)
 
     def matches(self, fault: Fault) -> bool:
-        return matches(self.matchers, fault)
+        """Whether it judges this fault; codes, by far the most common, cost one look."""
+        return fault.code in self._codes or bool(self._others and matches(self._others, fault))
 
     @property
     def title(self) -> str:
@@ -220,7 +227,10 @@ class Policy:
         """The rule that judges this fault: the first that matches, else `otherwise`."""
         if fault.code is FaultCode.WORKER_LOST:  # its own allowance, even where a rule takes "all"
             return next(rule for rule in self.rules if fault.code in rule.matchers)
-        return next((rule for rule in self.rules if rule.matches(fault)), self.otherwise)
+        for rule in self.rules:
+            if rule.matches(fault):
+                return rule
+        return self.otherwise
 
     def content(self) -> dict[str, object]:
         """Everything that decides, as plain data, defaults included; not the name or the prose."""

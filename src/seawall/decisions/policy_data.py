@@ -22,6 +22,7 @@ from seawall.decisions.backoff import Backoff
 from seawall.decisions.matching import ALLOWED
 from seawall.decisions.policy import CAREFUL, Policy, Rule
 from seawall.errors import PolicyError
+from seawall.redact import one_line
 
 T = TypeVar("T")
 
@@ -86,7 +87,10 @@ def policies_from(tables: object, where: str) -> dict[str, Policy]:
     """Every policy of a `[policies]` table, by name."""
     if not isinstance(tables, Mapping):
         raise PolicyError(f"{where}: found {_shown(tables)}, expected a table of policies")
-    return {name: policy_from(name, table, f"{where}.{name}") for name, table in tables.items()}
+    return {
+        name: policy_from(name, table, f"{where}.{one_line(name)}")
+        for name, table in tables.items()
+    }
 
 
 def policy_from(name: str, table: object, where: str) -> Policy:
@@ -105,7 +109,7 @@ def policy_from(name: str, table: object, where: str) -> Policy:
 
 def table_of(policy: Policy) -> dict[str, Any]:
     """The policy as the table that gives an equal one."""
-    table: dict[str, Any] = _without_defaults(policy, "name", "version", "rules", "otherwise")
+    table: dict[str, Any] = _without_defaults(policy, "name", "rules", "otherwise")
     table["rules"] = [_rule_table(rule) for rule in policy.rules]
     otherwise = _rule_table(policy.otherwise)
     del otherwise["on"]
@@ -148,7 +152,7 @@ def _checked(table: object, keys: Mapping[str, Kind], where: str) -> dict[str, A
         if key not in keys:
             near = get_close_matches(str(key), keys, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(keys)}"
-            raise PolicyError(f"{where}.{key}: no such key; {hint}")
+            raise PolicyError(f"{where}.{one_line(str(key))}: no such key; {hint}")
         kind = keys[key]
         if not kind.fits(found):
             raise PolicyError(f"{where}.{key}: found {_shown(found)}, expected {kind.expected}")
@@ -157,7 +161,7 @@ def _checked(table: object, keys: Mapping[str, Kind], where: str) -> dict[str, A
 
 def _rule_table(rule: Rule) -> dict[str, Any]:
     table: dict[str, Any] = {"on": [m if isinstance(m, int) else str(m) for m in rule.matchers]}
-    table |= _without_defaults(rule, "matchers", "backoff")
+    table |= _without_defaults(rule, "backoff")
     if rule.backoff != CAREFUL:
         table["backoff"] = _without_defaults(rule.backoff)
     return table
@@ -168,7 +172,7 @@ def _without_defaults(value: Any, *leave_out: str) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for field in dataclasses.fields(value):
         found = getattr(value, field.name)
-        if field.name in leave_out or found == field.default:
+        if not field.init or field.name in leave_out or found == field.default:
             continue
         table[field.name] = list(found) if isinstance(found, tuple) else found
     return table

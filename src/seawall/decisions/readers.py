@@ -8,9 +8,9 @@ which way stands in `clients`; how a chain of exceptions becomes one fault, in `
 import errno
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from seawall.decisions.reading import Facts, attribute, told_by
+from seawall.decisions.reading import SAYS_NOTHING, Facts, attribute, told_by
 from seawall.faults import FaultCode
 
 _NOT_FROM_A_CAUSE = frozenset(
@@ -112,6 +112,12 @@ def by_llm_status(exc: object, facts: Facts) -> Reading | None:
     if reading is not None and reading.code is FaultCode.NOT_FOUND:
         return WRONG_REQUEST
     return reading
+
+
+def by_missing_key(exc: object, _: Facts) -> Reading | None:
+    """An SDK's own complaint, before any call, that nobody gave it a key."""
+    said = told_by(exc).lower()
+    return Reading(FaultCode.CONFIG_MISSING) if "api_key" in said or "credentials" in said else None
 
 
 def _is_daily_quota(facts: Facts) -> bool:
@@ -269,7 +275,7 @@ def by_object_store_words(exc: object, _: Facts) -> Reading:
     status = _OBJECT_STORE_STATUS.search(said)
     if status is not None:
         number = int(status[1])
-        spoken = Facts(number, None, None, frozenset(), None, told_not_to_retry=False, body=None)
+        spoken = replace(SAYS_NOTHING, status=number)
         return by_status(exc, spoken) or BUSY
     return next((reading for words, reading in _OBJECT_STORE_WORDS if words.search(said)), BUSY)
 

@@ -136,8 +136,18 @@ class Facts:
     body: object
 
 
+SAYS_NOTHING = Facts(None, None, None, frozenset(), None, told_not_to_retry=False, body=None)
+_TELLING = (
+    "response", "status_code", "status", "code", "headers", "body", "details", "request_id",
+    "type", "error_code", "reason", "http_status",
+)  # fmt: skip
+"""The attributes that facts are read from: an exception with none of them has none to read."""
+
+
 def facts_of(exc: object, *, now: datetime | None = None) -> Facts:
     """Read everything that can be read."""
+    if all(attribute(exc, name) is None for name in _TELLING):
+        return SAYS_NOTHING
     status, headers, body = status_of(exc), headers_of(exc), body_of(exc)
     throttled = status in (429, 503, 529) or status is None
     return Facts(

@@ -55,8 +55,10 @@ def hint_seconds(
     `throttled` to false for a response that is no throttling one: many upstreams state when their
     limits reset on every answer, and that is no request to wait.
     """
-    fields = dict(_whatever_can_be_read(_fields(headers)))
-    date = _date(fields.get("date", "")) or now
+    fields: dict[str, list[str]] = {}
+    for name, value in _whatever_can_be_read(_fields(headers)):
+        fields.setdefault(name, []).append(value)
+    date = next(filter(None, map(_date, fields.get("date", ()))), now)
     found = [
         *_explicit(fields, date),
         *(_resets(fields, date) if throttled else ()),
@@ -67,8 +69,8 @@ def hint_seconds(
 
 def duration_seconds(text: str) -> float | None:
     """A Go or protobuf duration (`1h2m3.5s`, `12ms`, `53s`) in seconds."""
-    text = text.strip()[:LONGEST_TEXT]
-    parts = _DURATION_PART.findall(text)
+    text = text.strip()
+    parts = _DURATION_PART.findall(text) if len(text) <= LONGEST_TEXT else ()
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
     return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
@@ -86,19 +88,21 @@ def _whatever_can_be_read(items: Iterator[T]) -> Iterator[T]:
         return
 
 
-def _explicit(fields: Mapping[str, str], date: datetime | None) -> Iterator[float | None]:
-    yield _delta_or_moment(fields.get("retry-after", ""), date)
+def _explicit(fields: Mapping[str, list[str]], date: datetime | None) -> Iterator[float | None]:
+    for value in fields.get("retry-after", ()):
+        yield _delta_or_moment(value, date)
     for name in ("retry-after-ms", "x-amz-retry-after", "grpc-retry-pushback-ms"):
-        milliseconds = _number(fields.get(name, ""))
-        yield None if milliseconds is None else milliseconds / 1_000
+        for milliseconds in map(_number, fields.get(name, ())):
+            yield None if milliseconds is None else milliseconds / 1_000
 
 
-def _resets(fields: Mapping[str, str], date: datetime | None) -> Iterator[float | None]:
-    for name, value in fields.items():
+def _resets(fields: Mapping[str, list[str]], date: datetime | None) -> Iterator[float | None]:
+    for name, values in fields.items():
         if _RESET_NAME.fullmatch(name):
-            yield _delta_or_moment(value, date)
-    for seconds in _RATELIMIT_FIELD.findall(fields.get("ratelimit", "")[:1_000]):
-        yield float(seconds)
+            for value in values:
+                yield _delta_or_moment(value, date)
+    for value in fields.get("ratelimit", ()):
+        yield from map(float, _RATELIMIT_FIELD.findall(value[:1_000]))
 
 
 def _delta_or_moment(text: str, date: datetime | None) -> float | None:
@@ -123,7 +127,8 @@ def _epoch(number: float) -> datetime | None:
 def _since(moment: datetime | None, date: datetime | None) -> float | None:
     if moment is None or date is None:
         return None
-    return _or_none((moment - date).total_seconds)
+    gap = _or_none(lambda: moment - date)
+    return None if gap is None else gap.total_seconds()
 
 
 def _date(text: str) -> datetime | None:
@@ -149,22 +154,29 @@ def _or_none(make: Callable[[], T]) -> T | None:
 
 
 def _fields(headers: object) -> Iterator[tuple[str, str]]:
-    """The headers as lower-case names and text."""
+    """The headers as lower-case names and text; a name may stand there several times.
+
+    Clients join repeated fields with a comma, which is also part of an HTTP date: so a value is
+    given as a whole and in its parts.
+    """
     items = getattr(headers, "items", None)
     pairs: Any = items() if callable(items) else headers or ()
     for name, value in islice(pairs, MOST_NODES):
-        yield _text(name).strip().lower(), _text(value)
+        field = _text(name)[:LONGEST_BODY].strip().lower()
+        for one in islice(value, MOST_NODES) if isinstance(value, list | tuple) else (value,):
+            text = _text(one)[:LONGEST_BODY]
+            yield field, text
+            if "," in text:
+                yield from ((field, part) for part in text.split(",", MOST_NODES))
 
 
 def _text(value: object) -> str:
     if isinstance(value, bytes):
         return value[:LONGEST_BODY].decode("latin-1")
     if isinstance(value, str):
-        return value
+        return str.__str__(value)  # a subclass's own methods are not to be trusted
     if isinstance(value, int | float) and not isinstance(value, bool):
         return repr(value) if abs(value) < LONGEST_EPOCH * 1_000 else ""
-    if isinstance(value, list | tuple) and value:
-        return _text(value[0])
     return ""
 
 
@@ -182,8 +194,8 @@ def parsed_json(body: object) -> object:
         return None
 
 
-_BODY_SECONDS = frozenset({"retrydelay", "retry_after", "retryafter", "retry_after_seconds"})
-_BODY_MILLISECONDS = frozenset({"retry_after_ms", "retryafterms"})
+_BODY_SECONDS = frozenset({"retrydelay", "retryafter", "retryafterseconds"})
+_BODY_MILLISECONDS = frozenset({"retryafterms"})
 
 
 def _in_body(body: object) -> Iterator[float | None]:
@@ -197,7 +209,7 @@ def _in_body(body: object) -> Iterator[float | None]:
             waiting.extend(islice(node, MOST_NODES))
         elif isinstance(node, dict):
             for key, value in islice(node.items(), MOST_NODES):
-                name = key.lower() if isinstance(key, str) else ""
+                name = re.sub("[_-]", "", _text(key)[:LONGEST_TEXT]).lower()
                 if name in _BODY_SECONDS:
                     yield _body_wait(value)
                 elif name in _BODY_MILLISECONDS:
