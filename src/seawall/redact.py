@@ -28,45 +28,56 @@ _KEY_PREFIX = (
     r"|AGE-SECRET-KEY-)"
 )
 
-# Each pair is (what a secret looks like, what stands in its place). Order matters: whole
+# Each row is (words, pattern, what stands in its place). A pattern is tried only where the line
+# has one of its words, without which it cannot match: most lines have none. Order matters: whole
 # constructs (a key block, a URL's user part) go before the words inside them. Every pattern is
 # anchored to a word or a mark, and once begun it cannot fail far on: so the cost stays linear.
-_SECRETS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), instead)
-    for pattern, instead in (
-        (r"-----BEGIN [A-Z0-9 ]{1,40}-----.*?(?:-----END [A-Z0-9 ]{1,40}-----|$)", "[redacted]"),
+_NAMES = ("key", "token", "secret", "passw", "passphrase", "pwd", "credential", "sig")
+_HEADERS = ("authorization", "cookie")
+_ANY_LINE = ("",)
+_SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
+    (words, re.compile(pattern, re.IGNORECASE), instead)
+    for words, pattern, instead in (
+        (("-----begin",),
+         r"-----BEGIN [A-Z0-9 ]{1,40}-----.*?(?:-----END [A-Z0-9 ]{1,40}-----|$)", "[redacted]"),
         # user:password@ in a URL: the password may hold @ and /, but a port is no password
-        (r"(://)[^\s/@:'\"]{0,200}:(?!\d{1,5}(?:[/?#]|$))[^\s'\"]{0,500}@", r"\1"),
-        (r"(://)[^\s/@'\"]{1,500}@", r"\1"),
-        (r"(://[^\s?#'\"<>]+)(?:[?#][^\s'\"<>)]*)?", r"\1"),
-        (r"(hooks\.slack\.com/(?:services|workflows|triggers)/)[\w/-]+", r"\1[redacted]"),
+        (("://",),
+         r"(://)[^\s/@:'\"]{0,200}:(?!\d{1,5}(?:[/?#]|$))[^\s'\"]{0,500}@", r"\1"),
+        (("://",), r"(://)[^\s/@'\"]{1,500}@", r"\1"),
+        (("://",), r"(://[^\s?#'\"<>]+)(?:[?#][^\s'\"<>)]*)?", r"\1"),
+        (("hooks.slack",),
+         r"(hooks\.slack\.com/(?:services|workflows|triggers)/)[\w/-]+", r"\1[redacted]"),
         # a header's whole value: schemes and cookies have names that nobody can list
-        (r"((?:proxy-)?authorization|(?:set-)?cookie)(" + _SETS + r")(" + _QUOTE + r")"
+        (_HEADERS, r"((?:proxy-)?authorization|(?:set-)?cookie)(" + _SETS + r")(" + _QUOTE + r")"
          + _REST_OF_QUOTED, r"\1\2[redacted]"),
-        (r"((?:proxy-)?authorization|(?:set-)?cookie)(" + _SETS + r")(?!\[redacted)[^\s'\"][^'\"]*",
-         r"\1\2[redacted]"),
-        (r"\b(bearer)\s+(?!authenti|authori|credential)[\w.~+/=:-]{6,}", r"\1 [redacted]"),
-        (r"\b(basic|digest|negotiate)\s+(?!(?-i:[A-Z]?[a-z]+)(?![\w~+/=-]))[\w.~+/=:-]{6,}",
+        (_HEADERS, r"((?:proxy-)?authorization|(?:set-)?cookie)(" + _SETS
+         + r")(?!\[redacted)[^\s'\"][^'\"]*", r"\1\2[redacted]"),
+        (("bearer",), r"\b(bearer)\s+(?!authenti|authori|credential)[\w.~+/=:-]{6,}",
+         r"\1 [redacted]"),
+        (("basic", "digest", "negotiate"),
+         r"\b(basic|digest|negotiate)\s+(?!(?-i:[A-Z]?[a-z]+)(?![\w~+/=-]))[\w.~+/=:-]{6,}",
          r"\1 [redacted]"),
         # name=value, name: value, 'name': 'value', "name": "value", name="value with blanks"
-        (r"(" + _SENSITIVE_NAME + r")(" + _SETS + r")(" + _QUOTE + r")" + _REST_OF_QUOTED,
+        (_NAMES, r"(" + _SENSITIVE_NAME + r")(" + _SETS + r")(" + _QUOTE + r")" + _REST_OF_QUOTED,
          r"\1\2[redacted]"),
-        (r"(" + _SENSITIVE_NAME + r")(" + _SETS + r"|>)(?!\[redacted)[^\s'\",;&)\]}]+",
+        (_NAMES, r"(" + _SENSITIVE_NAME + r")(" + _SETS + r"|>)(?!\[redacted)[^\s'\",;&)\]}]+",
          r"\1\2[redacted]"),
         # "with password 'hunter2'"
-        (r"\b(api key|passwd|password|passphrase|secret)( (?:is )?)(['\"])" + _REST_OF_QUOTED,
-         r"\1\2[redacted]"),
+        (_NAMES, r"\b(api key|passwd|password|passphrase|secret)( (?:is )?)(['\"])"
+         + _REST_OF_QUOTED, r"\1\2[redacted]"),
         # "Incorrect API key provided: sk-…" and its kin: a word, some prose, a colon, the secret
-        (_PROSE + r"{0,2} (?:provided|given|supplied|used|is|was):\s{0,2})(?!\[redacted)"
+        (_NAMES, _PROSE + r"{0,2} (?:provided|given|supplied|used|is|was):\s{0,2})(?!\[redacted)"
          + _VALUE + r"{6,}", r"\1\2[redacted]"),
-        (_PROSE + r"{1,4}:\s{0,2})(?!\[redacted)(?=" + _VALUE + r"*[a-z])(?=" + _VALUE
+        (_NAMES, _PROSE + r"{1,4}:\s{0,2})(?!\[redacted)(?=" + _VALUE + r"*[a-z])(?=" + _VALUE
          + r"*[\d*_+=-])" + _VALUE + r"{6,}", r"\1\2[redacted]"),
-        (r"(?<![a-z0-9])(?:sk[-_]|rk_|[ap]k-|pk_(?:live|test)_)[a-z0-9*_-]{6,}", "[redacted]"),
-        (r"(?<![a-z0-9])" + _KEY_PREFIX + r"(?:[\w.*-]{16,}|(?=[\w.*-]*\d)[\w.*-]{6,})",
+        (("k-", "k_"),
+         r"(?<![a-z0-9])(?:sk[-_]|rk_|[ap]k-|pk_(?:live|test)_)[a-z0-9*_-]{6,}", "[redacted]"),
+        (_ANY_LINE, r"(?<![a-z0-9])" + _KEY_PREFIX
+         + r"(?:[\w.*-]{16,}|(?=[\w.*-]*\d)[\w.*-]{6,})", "[redacted]"),
+        (("akia", "asia", "aroa", "aida"), r"(?-i:AKIA|ASIA|AROA|AIDA)(?-i:[A-Z0-9]{12,})",
          "[redacted]"),
-        (r"(?-i:AKIA|ASIA|AROA|AIDA)(?-i:[A-Z0-9]{12,})", "[redacted]"),
-        (r"(?-i:eyJ)[\w-]{8,}(?:\.[\w-]*){0,4}", "[redacted]"),
-        (r"(?<!\d)\d{8,10}:[\w-]{30,}", "[redacted]"),
+        (("eyj",), r"(?-i:eyJ)[\w-]{8,}(?:\.[\w-]*){0,4}", "[redacted]"),
+        ((":",), r"(?<!\d)\d{8,10}:[\w-]{30,}", "[redacted]"),
     )
 )  # fmt: skip
 # A long run of letters and digits is more often a key than a word, and no reader misses it.
@@ -109,8 +120,10 @@ def one_line(text: str, *, longest: int = LONGEST_MESSAGE) -> str:
 
 def without_secrets(line: str) -> str:
     """The line with every key, token, password and URL query that can be recognised cut out."""
-    for pattern, instead in _SECRETS:
-        line = pattern.sub(instead, line)
+    folded = line.casefold()
+    for words, pattern, instead in _SECRETS:
+        if any(word in folded for word in words):
+            line = pattern.sub(instead, line)
     return _LONG_RUN.sub(_hide_long_run, line)
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seawall import redact
 from seawall.redact import LONGEST_MESSAGE, LONGEST_READ, fingerprint, one_line, shape
 
 LOWER = "abcdefghijklmnopqrstuvwxyz"
@@ -404,3 +405,22 @@ def test_any_text_has_a_fingerprint_of_sixteen_hex_digits(text, exact):
     assert len(fingerprint(text, exact)) == 16
     assert int(fingerprint(text, exact), 16) >= 0
     assert fingerprint(text, exact) == fingerprint(text, exact)
+
+
+WORDS = sorted({word for words, _, _ in redact._SECRETS for word in words if word})
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [*WORDS, *map(str.upper, WORDS), "=", ": ", "'", '"', " ", "@", "/", "sk-abc123def"]
+        )
+        | st.text(max_size=8),
+        max_size=12,
+    ).map("".join)
+)
+def test_a_pattern_that_is_not_tried_would_not_have_matched(line):
+    tried = line
+    for _, pattern, instead in redact._SECRETS:
+        tried = pattern.sub(instead, tried)
+    assert redact.without_secrets(line) == redact._LONG_RUN.sub(redact._hide_long_run, tried)
