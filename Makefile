@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 BIN    := .venv/bin
-LOCK   := $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate
+LOCK   := $(BIN)/uv --system-certs pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check tests format lock bench docs clean
@@ -17,8 +17,10 @@ setup: .venv/.fresh  ## build .venv with everything (does nothing when it is fre
 	@$(PYTHON) tools/python_version.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-setup.lock
-	@$(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python requirements-setup.lock requirements-dev.lock
-	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
+	@$(BIN)/uv --system-certs pip sync --quiet --require-hashes --python $(BIN)/python requirements-setup.lock requirements-dev.lock \
+		|| { echo "uv could not reach the packages; trying pip, which takes longer"; \
+		     $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: setup  ## see it work, in a few seconds
