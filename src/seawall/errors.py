@@ -8,9 +8,10 @@
     ├── TransitionError          a move that the state table does not have
     └── FaultError               raised by handlers: "this is what went wrong", already canonical
 
-An error's message is one line that says what was wrong and what to do. This module knows no
-other of ours; `FaultError` therefore carries its fault's parts, and `classify` puts them together.
+An error's message is one line that says what was wrong and what to do.
 """
+
+from seawall.faults import FaultCode, code_named
 
 
 class SeawallError(Exception):
@@ -40,14 +41,15 @@ class TransitionError(SeawallError):
 class FaultError(SeawallError):
     """What a handler raises when it already knows the canonical code of what went wrong.
 
-    `detail` is the application's own word for it (`INVALID_MAPPING`), which a public code map
-    may read. `raw_output` is what the upstream really said, kept for people to review; it never
-    appears in a message.
+    Raised `from` a client's exception, it takes that one's status, Retry-After and request id
+    where it has none of its own. `detail` is the application's own word for it
+    (`INVALID_MAPPING`), which a public code map may read. `raw_output` is what the upstream
+    really said, kept for people to review; it never appears in a message.
     """
 
     def __init__(
         self,
-        code: str,
+        code: FaultCode | str,
         message: str = "",
         *,
         status: int | None = None,
@@ -57,11 +59,15 @@ class FaultError(SeawallError):
         ambiguous: bool = False,
         raw_output: str | None = None,
     ) -> None:
-        super().__init__(message or str(code))
-        self.code = code
+        self.code = code_named(code)
+        super().__init__(message or self.code.meaning)
         self.status = status
         self.retry_after_seconds = retry_after_seconds
         self.request_id = request_id
         self.detail = detail
         self.ambiguous = ambiguous
         self.raw_output = raw_output
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled by code and message; an exception is otherwise made anew by message alone."""
+        return type(self), (str(self.code), str(self)), self.__dict__

@@ -8,6 +8,7 @@ policies, breakers, dead letters and pages see only these. This module must not 
 import math
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Self
 
@@ -116,6 +117,15 @@ class FaultCode(StrEnum):
     )
 
 
+def code_named(name: object) -> FaultCode:
+    """The code of that name; `ValueError`, with the nearest, where there is none."""
+    if isinstance(name, str) and name in FaultCode.__members__:
+        return FaultCode[name]
+    near = get_close_matches(str(name).upper(), FaultCode.__members__, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(FaultCode)}"
+    raise ValueError(f"no fault code {name!r}; {hint}")
+
+
 FINAL_CODES = frozenset({FaultCode.CANCELLED, FaultCode.EXPIRED})
 """Codes that no policy retries: a person or a deadline has already decided."""
 
@@ -150,7 +160,7 @@ class Fault:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "code", FaultCode(self.code))
+        put(self, "code", code_named(self.code))
         put(self, "message", one_line(self.message) or self.code.meaning)
         put(self, "retry_after_seconds", _valid_wait(self.retry_after_seconds))
         if self.request_id is not None:

@@ -372,7 +372,9 @@ def test_a_fault_error_outranks_its_cause_and_speaks_through_a_wrapper():
 
 @pytest.mark.parametrize("code", ["NO_SUCH", "", None, 429, [], object()])
 def test_a_fault_error_with_an_unknown_code_is_unknown(code):
-    fault = classify(FaultError(code, "odd"))
+    odd = FaultError("UNKNOWN", "odd")
+    odd.code = code
+    fault = classify(odd)
     assert fault.code is FaultCode.UNKNOWN
     assert fault.message == "odd"
 
@@ -667,3 +669,29 @@ def test_classifying_imports_no_client():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == []
+
+
+def test_a_fault_raised_from_a_clients_exception_keeps_what_its_response_said():
+    class ThrottledError(Exception):
+        status_code = 429
+        request_id = "req_7"
+        headers = {"Retry-After": "30"}  # noqa: RUF012 - as clients do it
+
+    def fault_of(**given):
+        try:
+            raise FaultError(FaultCode.RATE_LIMITED, "slow down", **given) from ThrottledError()
+        except FaultError as error:
+            return Classifier().classify(error)
+
+    fault = fault_of()
+    assert (fault.status, fault.retry_after_seconds, fault.request_id) == (429, 30, "req_7")
+    fault = fault_of(status=503, retry_after_seconds=5, request_id="mine")
+    assert (fault.status, fault.retry_after_seconds, fault.request_id) == (503, 5, "mine")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [("RATE_LIMTED", "did you mean RATE_LIMITED"), ("zzz", "there are: RATE_")]
+)
+def test_a_misspelt_code_is_refused_where_it_is_written(code, said):
+    with pytest.raises(ValueError, match=said):
+        FaultError(code)

@@ -152,4 +152,4 @@ def test_a_fault_error_survives_pickling_and_keeps_its_raw_output_to_itself():
     assert (again.code, str(again), again.detail) == ("INVALID_RESPONSE", "no JSON", "BAD")
     assert again.raw_output == "the raw words"
     assert "the raw words" not in f"{error} {error!r}"
-    assert str(FaultError("EXPIRED")) == "EXPIRED"
+    assert str(FaultError("EXPIRED")) == FaultCode.EXPIRED.meaning

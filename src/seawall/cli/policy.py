@@ -21,7 +21,7 @@ from seawall.decisions.explain import (
 )
 from seawall.decisions.policy import Policy, Retry, Rule
 from seawall.errors import ConfigurationError
-from seawall.faults import Fault, FaultCode
+from seawall.faults import Fault, FaultCode, code_named
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -150,12 +150,10 @@ def explain_(  # noqa: PLR0917 - Typer turns each into an option
 
 
 def _code(text: str) -> FaultCode:
-    name = text.strip().upper()
-    if name not in FaultCode.__members__:
-        raise ConfigurationError(
-            f"no fault code {text.strip()!r}; there are: {', '.join(FaultCode)}"
-        )
-    return FaultCode[name]
+    try:
+        return code_named(text.strip().upper())
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def _verdict(verdict: object) -> dict[str, object]:

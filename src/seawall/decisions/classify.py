@@ -120,7 +120,9 @@ class Classifier:
         if own is not None:
             return _Link(exc, kinds, facts_of(exc, now=now), own)
         if isinstance(exc, FaultError):
-            return _Link(exc, kinds, SAYS_NOTHING, _stated(exc, kinds))
+            cause = _CAUSE_OF(exc)
+            told = SAYS_NOTHING if cause is None else facts_of(cause, now=now)
+            return _Link(exc, kinds, told, _stated(exc, kinds, told))
         facts = facts_of(exc, now=now)
         return _Link(exc, kinds, facts, _by_table(exc, kinds, facts))
 
@@ -207,15 +209,16 @@ def _kinds_along(path: list[_Link]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(kind for link in path for kind in link.kinds))
 
 
-def _stated(exc: FaultError, kinds: tuple[str, ...]) -> Fault:
-    """What a handler said in so many words."""
+def _stated(exc: FaultError, kinds: tuple[str, ...], cause: Facts) -> Fault:
+    """What a handler said in so many words, with what only the cause's response knows."""
     code, status = text_of(attribute(exc, "code")) or "", attribute(exc, "status")
+    wait = attribute(exc, "retry_after_seconds")
     return Fault(
         FaultCode[code] if code in FaultCode.__members__ else FaultCode.UNKNOWN,
         told_by(exc),
-        status=status if isinstance(status, int) else None,
-        retry_after_seconds=attribute(exc, "retry_after_seconds"),
-        request_id=text_of(attribute(exc, "request_id")),
+        status=status if isinstance(status, int) else cause.status,
+        retry_after_seconds=cause.retry_after_seconds if wait is None else wait,
+        request_id=text_of(attribute(exc, "request_id")) or cause.request_id,
         ambiguous=attribute(exc, "ambiguous") is True,
         detail=text_of(attribute(exc, "detail")),
         kinds=kinds,
