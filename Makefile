@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 BIN    := .venv/bin
+SYNC   := $(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python requirements-setup.lock requirements-dev.lock
 LOCK   := $(BIN)/uv --system-certs pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
@@ -17,11 +18,10 @@ setup: .venv/.fresh  ## build .venv with everything (does nothing when it is fre
 	@$(PYTHON) tools/python_version.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-setup.lock
-	@$(BIN)/uv --system-certs pip sync --quiet --require-hashes --python $(BIN)/python requirements-setup.lock requirements-dev.lock \
-		|| { echo "uv could not reach the packages; trying pip, which takes longer"; \
-		     $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock; }
+	@$(SYNC) --system-certs 2>/dev/null || $(SYNC)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+	@echo ".venv is ready: .venv/bin/seawall --help"
 
 demo: setup  ## see it work, in a few seconds
 	@$(BIN)/seawall demo

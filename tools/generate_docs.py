@@ -4,6 +4,7 @@ A part stands between `<!-- generated: NAME -->` and `<!-- end -->`. With `--che
 written, and a part that differs is named.
 """
 
+import dataclasses
 import logging
 import re
 import sys
@@ -11,8 +12,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from seawall import presets, settings, states, telemetry
-from seawall.decisions.explain import backoff_in_words, in_words, rule_name, schedule
-from seawall.decisions.policy import Policy, Rule
+from seawall.decisions.explain import (
+    MOST_ROWS,
+    backoff_in_words,
+    in_words,
+    remarks,
+    rule_name,
+    schedule,
+)
+from seawall.decisions.policy import Policy
+from seawall.decisions.rule import Rule
 from seawall.faults import Fault, FaultCode
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -57,7 +66,9 @@ def default_does(code: FaultCode) -> str:
         return "fails at once"
     rule = judgement.rule
     limit = rule.max_attempts if rule.max_attempts is not None else policy.max_attempts
-    many = f"up to {limit} attempts" if rule.counts or rule.max_attempts else "for up to a day"
+    bounded = rule.counts or rule.max_attempts
+    day = in_words(policy.max_elapsed_seconds or 0)
+    many = f"up to {limit} attempts" if bounded else f"for up to {day}"
     charge = "" if rule.counts else ", uses up no attempt"
     return f"retries, {many}{charge}: {backoff_in_words(rule.backoff)}"
 
@@ -76,8 +87,9 @@ def one_policy(policy: Policy) -> str:
 def _rule_row(policy: Policy, rule: Rule) -> tuple[str, ...]:
     waits = schedule(policy, rule)
     windows = [f"{in_words(w.least_seconds)}–{in_words(w.most_seconds)}" for w in waits]
-    waiting = backoff_in_words(rule.backoff) if rule.retry else "fails at once"
-    return rule_name(policy, rule), rule.title, waiting, "; ".join(windows) or "–"
+    waiting = "; ".join(remarks(rule)) if rule.retry else "fails at once"
+    more = "; …" if len(waits) == MOST_ROWS else ""
+    return rule_name(policy, rule), rule.title, waiting, ("; ".join(windows) or "–") + more
 
 
 def all_settings() -> str:
@@ -94,7 +106,7 @@ def all_settings() -> str:
 def events() -> str:
     rows = []
     for event in telemetry.EVENTS:
-        fields = ", ".join(f"`{name}`" for name in event.__dataclass_fields__)
+        fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(event))
         rows.append(
             (f"`{event.name}`", logging.getLevelName(event.level).lower(), event.meaning, fields)
         )

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from seawall.configuration import load_policies
-    from seawall.decisions import presets
+    from seawall.decisions import breaker, budget, presets
     from seawall.decisions.backoff import Backoff
-    from seawall.decisions.breaker import Breaker, BreakerState
+    from seawall.decisions.breaker import Breaker
     from seawall.decisions.budget import RetryBudget
     from seawall.decisions.classify import Classifier, classifier, classify
     from seawall.decisions.hidden_retries import hidden_retries
     from seawall.decisions.inline import Inline
     from seawall.decisions.output import parse_output
-    from seawall.decisions.policy import Fail, Policy, Retry, Rule, Verdict
+    from seawall.decisions.policy import Fail, Policy, Retry, Verdict
     from seawall.decisions.public import AI_CODES, CONVERTER_CODES, PublicFault, PublicMap
+    from seawall.decisions.rule import Rule
     from seawall.errors import (
         ConfigurationError,
         FaultError,
@@ -43,7 +44,6 @@ _HOMES = {
     "AI_CODES": "decisions.public",
     "Backoff": "decisions.backoff",
     "Breaker": "decisions.breaker",
-    "BreakerState": "decisions.breaker",
     "CONVERTER_CODES": "decisions.public",
     "Classifier": "decisions.classify",
     "ConfigurationError": "errors",
@@ -58,12 +58,14 @@ _HOMES = {
     "PublicMap": "decisions.public",
     "Retry": "decisions.policy",
     "RetryBudget": "decisions.budget",
-    "Rule": "decisions.policy",
+    "Rule": "decisions.rule",
     "SeawallError": "errors",
     "SettingError": "errors",
     "TransitionError": "errors",
     "UnknownPolicyError": "errors",
     "Verdict": "decisions.policy",
+    "breaker": "decisions.breaker",
+    "budget": "decisions.budget",
     "classifier": "decisions.classify",
     "classify": "decisions.classify",
     "hidden_retries": "decisions.hidden_retries",
@@ -77,7 +79,6 @@ __all__ = [
     "CONVERTER_CODES",
     "Backoff",
     "Breaker",
-    "BreakerState",
     "Classifier",
     "ConfigurationError",
     "Fail",
@@ -98,6 +99,8 @@ __all__ = [
     "UnknownPolicyError",
     "Verdict",
     "__version__",
+    "breaker",
+    "budget",
     "classifier",
     "classify",
     "hidden_retries",

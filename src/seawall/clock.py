@@ -24,6 +24,10 @@ class Clock(Protocol):
         """Return when that many seconds have passed."""
         ...
 
+    async def asleep(self, seconds: float) -> None:
+        """The async twin of `sleep`."""
+        ...
+
 
 class SystemClock:
     """The machine's own clock."""
@@ -36,6 +40,11 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    async def asleep(self, seconds: float) -> None:
+        import asyncio  # noqa: PLC0415 - `import seawall` stays light
+
+        await asyncio.sleep(seconds)
 
 
 class ManualClock:
@@ -54,6 +63,9 @@ class ManualClock:
         return self._elapsed
 
     def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+    async def asleep(self, seconds: float) -> None:
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:

@@ -13,6 +13,7 @@ from seawall import settings
 from seawall.decisions import presets
 from seawall.decisions.policy import Policy
 from seawall.decisions.policy_data import policies_from
+from seawall.errors import ConfigurationError, UnknownPolicyError
 from seawall.settings import DEFAULT_FILE, POLICIES_KEY, PREFIX, Settings
 
 
@@ -28,7 +29,13 @@ class Configuration:
 
     def policy(self, name: str | None = None) -> Policy:
         """The policy of that name, or the one that tasks get which name none."""
-        return presets.pick(name or self.settings.policy, self.policies)
+        if name is not None:
+            return presets.pick(name, self.policies)
+        source = self.settings.sources.get("policy", "default")
+        try:
+            return presets.pick(self.settings.policy, self.policies)
+        except UnknownPolicyError as error:
+            raise UnknownPolicyError(f"policy ({source}): {error}") from None
 
 
 def load(
@@ -40,8 +47,12 @@ def load(
     """Read the configuration: the file named, else `SEAWALL_CONFIG`, else ./seawall.toml."""
     environ = os.environ if environ is None else environ
     chosen = path or environ.get(PREFIX + "CONFIG") or None
-    content = settings.read_file(None if chosen is None else Path(chosen))
     name = DEFAULT_FILE if chosen is None else str(chosen)
+    try:
+        content = settings.read_file(None if chosen is None else Path(chosen))
+    except ConfigurationError as error:
+        source = "" if path else f" (from {PREFIX}CONFIG)"
+        raise ConfigurationError(f"{error}{source}") from None
     own = policies_from(content.get(POLICIES_KEY, {}), f"{name}: {POLICIES_KEY}")
     shipped = {preset: presets.get(preset) for preset in presets.names()}
     return Configuration(

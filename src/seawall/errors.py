@@ -26,7 +26,7 @@ class SettingError(ConfigurationError):
     """A setting has a value that it cannot have."""
 
 
-class PolicyError(ConfigurationError):
+class PolicyError(ConfigurationError, ValueError):
     """A policy says something that it cannot say."""
 
 

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Self
 
-from seawall.redact import fingerprint, one_line
+from seawall.redact import fingerprint, holds_secret, one_line
 
 
 class FaultCode(StrEnum):
@@ -47,7 +47,7 @@ class FaultCode(StrEnum):
     )
     UNAVAILABLE = (
         "UNAVAILABLE",
-        "The upstream cannot be reached, dropped the connection, or says it is overloaded.",
+        "The upstream cannot be reached, dropped the connection, or says it is overloaded (529).",
         True,
     )
     UPSTREAM_ERROR = (
@@ -130,6 +130,7 @@ FINAL_CODES = frozenset({FaultCode.CANCELLED, FaultCode.EXPIRED})
 """Codes that no policy retries: a person or a deadline has already decided."""
 
 LONGEST_ID = 200
+LONGEST_WAIT_SECONDS = 1e10
 _NOT_IN_AN_ID = re.compile(r"[^\w.:/+=@-]", re.ASCII)
 
 
@@ -164,7 +165,8 @@ class Fault:
         put(self, "message", one_line(self.message) or self.code.meaning)
         put(self, "retry_after_seconds", _valid_wait(self.retry_after_seconds))
         if self.request_id is not None:
-            put(self, "request_id", _NOT_IN_AN_ID.sub("", self.request_id[:LONGEST_ID]) or None)
+            cleaned = _NOT_IN_AN_ID.sub("", self.request_id[:LONGEST_ID])
+            put(self, "request_id", None if holds_secret(cleaned) else cleaned or None)
         if self.detail is not None:
             put(self, "detail", one_line(self.detail, longest=LONGEST_ID) or None)
         if not self.fingerprint:
@@ -177,9 +179,9 @@ class Fault:
 
 
 def _valid_wait(seconds: float | None) -> float | None:
-    """A wait is a finite number of seconds above zero; anything else is no hint at all."""
+    """A wait is a number of seconds, above zero and bearable; anything else is no hint at all."""
     try:
         wait = float(seconds) if isinstance(seconds, int | float) else math.nan
     except OverflowError:  # an integer beyond all floats
         return None
-    return wait if math.isfinite(wait) and wait > 0 else None
+    return wait if 0 < wait <= LONGEST_WAIT_SECONDS else None

@@ -155,8 +155,8 @@ class Attempt:
     fault: Fault | None = None
     delay_seconds: float | None = None
     policy: str | None = None
-    request_id: str | None = None
-    """The caller's own id, carried from enqueue to every log line."""
+    caller_request_id: str | None = None
+    """The caller's own id, carried from enqueue to every log line; a fault has the upstream's."""
 
     def __post_init__(self) -> None:
         _need(self.seq >= 1, "attempts are numbered from 1")

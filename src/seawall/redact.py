@@ -9,18 +9,19 @@ import hashlib
 import re
 
 LONGEST_MESSAGE = 300
-LONGEST_READ = 8_000
+LONGEST_READ = 4_000
 
 _SENSITIVE_NAME = (
     r"(?:api[ _-]?key|access[ _-]?key(?:[ _-]?id)?|secret[ _-]?(?:access[ _-]?)?key"
     r"|private[ _-]?key|account[ _-]?key|subscription[ _-]?key|client[_-]?secret|token|secret"
-    r"|passwd|password|passphrase|(?<![a-z])pwd|credentials?|signature|(?<![a-z])sig)"
+    r"|(?<!/)passwd|password|passphrase|(?<=[_-])pass(?![a-z])|(?<![a-z])pwd|credentials?|signature|(?<![a-z])sig)"
 )
 _QUOTE = r"\\{0,7}['\"]"
 _SETS = r"(?:" + _QUOTE + r")?\s{0,3}(?>=>|:=|==|[=:])\s{0,3}"
 # To the closing quote, or to the end where the text was cut; an escaped quote closes nothing.
 _REST_OF_QUOTED = r"(?:(?!\3)(?:\\+.|[^\\]))*(?:\3)?"
 _PROSE = r"\b(key|token|password|secret)((?: \w{1,12})"
+_TELLING_NAME = r"(api key|token|(?<!/)passwd|password|passphrase|secret)"
 _VALUE = r"[^\s'\",;]"
 _KEY_PREFIX = (
     r"(?-i:gh[pousr]_|github_pat_|glpat-|hf_|npm_|pypi-|xox[a-z]-|xapp-|AIza|ya29\.|1//0|SG\."
@@ -32,7 +33,7 @@ _KEY_PREFIX = (
 # has one of its words, without which it cannot match: most lines have none. Order matters: whole
 # constructs (a key block, a URL's user part) go before the words inside them. Every pattern is
 # anchored to a word or a mark, and once begun it cannot fail far on: so the cost stays linear.
-_NAMES = ("key", "token", "secret", "passw", "passphrase", "pwd", "credential", "sig")
+_NAMES = ("key", "token", "secret", "pass", "pwd", "credential", "sig")
 _HEADERS = ("authorization", "cookie")
 _ANY_LINE = ("",)
 _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
@@ -61,6 +62,12 @@ _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
         (_NAMES, r"(" + _SENSITIVE_NAME + r")(" + _SETS + r")(" + _QUOTE + r")" + _REST_OF_QUOTED,
          r"\1\2[redacted]"),
         (_NAMES, r"(" + _SENSITIVE_NAME + r")(" + _SETS + r"|>)(?!\[redacted)[^\s'\",;&)\]}]+",
+         r"\1\2[redacted]"),
+        # --password hunter2
+        (("--",), r"(--[\w-]{0,30}(?:passw(?:or)?d|token|secret|key))([ =])(?![-\[])[^\s'\"]+",
+         r"\1\2[redacted]"),
+        # "the token hunter2abc was refused", "client_secret is s3cr3tvalue"
+        (_NAMES, _TELLING_NAME + r"( (?:is )?)(?=\S{0,200}\d)(?=\S{0,200}[a-z])[\w.+/=*-]{6,}",
          r"\1\2[redacted]"),
         # "with password 'hunter2'"
         (_NAMES, r"\b(api key|passwd|password|passphrase|secret)( (?:is )?)(['\"])"
@@ -99,9 +106,10 @@ _QUOTED_PATH = re.compile(r"(['\"`])((?:~[\w.-]{0,32})?(?:[/\\]|[A-Za-z]:[\\/])(
 _FILE_URL = re.compile(
     r"\b(?:file:/{1,3}|[a-z][a-z0-9+.-]{0,20}:///)[^\s'\"`,;()<>]+", re.IGNORECASE
 )
-_CONTROL_OR_BLANK = re.compile(
-    r"[\s\x00-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]+"
+_INVISIBLE = re.compile(
+    r"[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]+"
 )
+_CONTROL_OR_BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 MOST_PASSES = 5
 
 
@@ -127,10 +135,21 @@ def without_secrets(line: str) -> str:
     return _LONG_RUN.sub(_hide_long_run, line)
 
 
+def holds_secret(text: str) -> bool:
+    """Whether a secret of a known form stands in it; a long run of letters alone is none."""
+    folded = text.casefold()
+    return any(
+        pattern.search(text) is not None
+        for words, pattern, _ in _SECRETS
+        if "://" not in words and any(word in folded for word in words)
+    )
+
+
 def _readable(text: str) -> str:
     """The part that is read: cut between words, so that no half of a secret is left over."""
     head = text[:LONGEST_READ].encode("utf-8", "replace").decode("utf-8")
-    line = _CONTROL_OR_BLANK.sub(" ", head)
+    # What cannot be seen goes first: it must not split a word that gives a secret away.
+    line = _CONTROL_OR_BLANK.sub(" ", _INVISIBLE.sub("", head))
     if len(text) > LONGEST_READ:
         line = line.rpartition(" ")[0] + " …"
     return line.strip()

@@ -32,7 +32,6 @@ class Bounds:
     expected: str
     minimum: float = -math.inf
     maximum: float = math.inf
-    choices: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
 
 
@@ -46,7 +45,7 @@ class Settings:
 
     url: str = _setting(
         "sqlite:///seawall.db",
-        "Where jobs are kept.",
+        "Where jobs are kept (for the queue, which is not in this release).",
         Bounds("sqlite:///FILE or postgresql://…", starts=("sqlite://", "postgresql://")),
     )
     policy: str = _setting(
@@ -54,13 +53,8 @@ class Settings:
     )
     lease_seconds: float = _setting(
         60.0,
-        "How long a worker may be silent before its jobs are given to another.",
+        "How long a worker may be silent before its jobs are given to another (for the queue).",
         Bounds("a number of seconds from 0.5 to 86400", 0.5, 86_400.0),
-    )
-    log_level: str = _setting(
-        "info",
-        "The least important event that is logged.",
-        Bounds("debug, info, warning or error", choices=("debug", "info", "warning", "error")),
     )
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
@@ -126,7 +120,7 @@ def read_file(path: Path | None, *, default: Path = Path(DEFAULT_FILE)) -> dict[
     try:
         return tomllib.loads(chosen.read_text("utf-8"))
     except FileNotFoundError:
-        raise ConfigurationError(f"{chosen}: no such file; give another with --config") from None
+        raise ConfigurationError(f"{chosen}: no such file") from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ConfigurationError(f"{chosen}: cannot be read: {reason.lower()}") from None
@@ -152,14 +146,12 @@ def _checked(name: str, found: object, source: str) -> Value:
     if good and isinstance(value, float):
         good = bounds.minimum <= value <= bounds.maximum
     if good and isinstance(value, str):
-        good = (
-            bool(value.strip())
-            and (not bounds.choices or value in bounds.choices)
-            and (not bounds.starts or value.startswith(bounds.starts))
-        )
+        good = bool(value.strip()) and (not bounds.starts or value.startswith(bounds.starts))
     if not good:
         shown = _shown(name, repr(found))[:100]
-        raise SettingError(f"{name} ({source}): found {shown}, expected {bounds.expected}")
+        is_table = name == "policy" and isinstance(found, Mapping)
+        hint = f"; policies go into [{POLICIES_KEY}.NAME]" if is_table else ""
+        raise SettingError(f"{name} ({source}): found {shown}, expected {bounds.expected}{hint}")
     return value  # type: ignore[return-value]
 
 

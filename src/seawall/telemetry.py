@@ -52,9 +52,12 @@ class AttemptEvent(Event):
 class RetryScheduled(AttemptEvent):
     name: ClassVar[str] = "retry_scheduled"
     level: ClassVar[int] = logging.INFO
-    meaning: ClassVar[str] = "An attempt failed and will be made again after delay_ms."
+    meaning: ClassVar[str] = (
+        "An attempt failed and will be made again after delay_ms; counts: it used up a try."
+    )
 
     delay_ms: int
+    counts: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

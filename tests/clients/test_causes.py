@@ -121,7 +121,7 @@ def test_the_classifier_imports_none_of_the_clients():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     loaded = {name.partition(".")[0] for name in json.loads(done.stdout)}
 
-    clients = {name.partition(".")[0] for name in CLIENTS if "." in name}
+    clients = {name.partition(".")[0] for name in CLIENTS if "." in name} - {"seawall"}
     standard = {
         "asyncio",
         "concurrent",

@@ -185,7 +185,7 @@ def test_own_policies_come_from_the_folders_file_or_the_one_named(seawall):
         ),
         (
             ("policy", "list", "--config", "none.toml"),
-            "seawall: none.toml: no such file; give another with --config\n",
+            "seawall: none.toml: no such file\n",
         ),
         (("policy", "list", "--config", "."), "seawall: .: cannot be read: is a directory\n"),
     ],
@@ -200,6 +200,28 @@ def test_a_mistake_in_the_file_is_one_line(seawall):
     assert seawall("policy", "list", expect=2) == line
 
 
+@pytest.mark.parametrize(
+    ("environ", "line"),
+    [
+        (
+            {"SEAWALL_CONFIG": "gone.toml"},
+            "seawall: gone.toml: no such file (from SEAWALL_CONFIG)\n",
+        ),
+        (
+            {"SEAWALL_POLICY": "defualt"},
+            "seawall: policy (environment variable SEAWALL_POLICY): no policy named 'defualt'; did you mean default?\n",
+        ),
+    ],
+)
+def test_a_mistake_in_the_environment_names_its_variable(seawall, environ, line):
+    assert seawall("policy", "show", expect=2, **environ) == line
+
+
+def test_a_policy_in_the_wrong_table_is_told_where_to_go(seawall):
+    (seawall.folder / "seawall.toml").write_text("[policy.mine]\nmax_attempts = 3\n")
+    assert seawall("policy", "list", expect=2).endswith("policies go into [policies.NAME]\n")
+
+
 def test_a_wrong_setting_in_the_environment_is_one_line(seawall):
     line = seawall("policy", "show", expect=2, SEAWALL_LEASE_SECONDS="soon")
     assert line == (
@@ -208,16 +230,76 @@ def test_a_wrong_setting_in_the_environment_is_one_line(seawall):
     )
 
 
+EXPLAIN = ("policy", "explain", "default")
+
+
 @pytest.mark.parametrize(
-    "words",
+    ("words", "said", "command"),
     [
-        ("nonsense",),
-        ("policy", "explain", "default"),
-        ("policy", "explain", "default", "--fault", "TIMEOUT", "--attempt", "0"),
+        (("nonsense",), "No such command 'nonsense'.", "seawall"),
+        (
+            (*EXPLAIN, "--fault", "TIMEOUT", "--attempt", "0"),
+            "Invalid value for '--attempt': ",
+            "seawall policy explain",
+        ),
+        (
+            (*EXPLAIN, "--fault", "TIMEOUT", "--attempt", "x"),
+            "Invalid value for '--attempt': ",
+            "seawall policy explain",
+        ),
+        (
+            (*EXPLAIN, "--fault", "TIMEOUT", "--retry-after", "inf"),
+            "Invalid value for '--retry-after': ",
+            "seawall policy explain",
+        ),
+        (("policy", "list", "--nope"), "No such option: --nope", "seawall policy list"),
     ],
 )
-def test_wrong_words_are_refused_with_a_hint(seawall, words):
-    assert "Usage:" in seawall(*words, expect=2)
+def test_wrong_words_are_refused_in_one_line(seawall, words, said, command):
+    line = seawall(*words, expect=2)
+    assert line.startswith(f"seawall: {said}")
+    assert line.endswith(f" Try: {command} --help\n")
+    assert line.count("\n") == 1
+
+
+def test_what_went_wrong_must_be_said(seawall):
+    line = "seawall: say what went wrong: --fault CODE, or --status NUMBER\n"
+    assert seawall(*EXPLAIN, expect=2) == line
+
+
+def test_a_group_without_a_command_says_what_there_is(seawall):
+    assert "explain" in seawall("policy")
+    assert "demo" in seawall()
+
+
+def test_a_status_alone_says_what_went_wrong(seawall):
+    told = json.loads(seawall("policy", "explain", "sample-llm", "--status", "503", "--json"))
+    assert (told["fault"], told["verdict"]["kind"]) == ("UPSTREAM_ERROR", "retry")
+
+
+def test_the_attempt_follows_from_the_earlier_ones(seawall):
+    words = ("policy", "explain", "default", "--fault", "TIMEOUT", "--json", "--earlier")
+    assert json.loads(seawall(*words, "TIMEOUT,RATE_LIMITED"))["attempt"] == 2
+    assert json.loads(seawall(*words, "TIMEOUT," * 4))["verdict"]["reason"] == "exhausted"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_no_bar_is_broken_over_two_lines(seawall, columns):
+    lines = seawall("policy", "show", "default", COLUMNS=str(columns)).splitlines()
+    rows = [line for line in lines if line.strip()[:2].strip().isdigit() and " – " in line]
+    assert len(rows) >= 30
+    assert not [line for line in lines if line.strip() and set(line.strip()) <= {"█", "·"}]
+
+
+def test_a_terminal_that_lacks_a_sign_shows_another():
+    done = subprocess.run(
+        [sys.executable, "-m", "seawall", "policy", "show", "llm-reports"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert b"24 s ? 36 s" in done.stdout
 
 
 def test_the_demo_tells_its_story_and_leaks_no_key(seawall):

@@ -32,13 +32,19 @@ def assert_uniform(values, least, most):
 @pytest.mark.parametrize(
     ("backoff", "delays"),
     [
-        (Backoff(curve="fixed", base_seconds=5), [5, 5, 5, 5]),
-        (Backoff(curve="linear", base_seconds=3), [3, 6, 9, 12]),
-        (Backoff(curve="exponential", base_seconds=1), [1, 2, 4, 8]),
-        (Backoff(curve="exponential", base_seconds=2, factor=3), [2, 6, 18, 54]),
-        (Backoff(curve="exponential", base_seconds=1, cap_seconds=3), [1, 2, 3, 3]),
-        (Backoff(curve="schedule", schedule_seconds=(30, 120, 480)), [30, 120, 480, 480]),
-        (Backoff(curve="schedule", schedule_seconds=(30, 120), cap_seconds=60), [30, 60, 60]),
+        (Backoff(curve="fixed", base_seconds=5, jitter="none"), [5, 5, 5, 5]),
+        (Backoff(curve="linear", base_seconds=3, jitter="none"), [3, 6, 9, 12]),
+        (Backoff(curve="exponential", base_seconds=1, jitter="none"), [1, 2, 4, 8]),
+        (Backoff(curve="exponential", base_seconds=2, factor=3, jitter="none"), [2, 6, 18, 54]),
+        (Backoff(curve="exponential", base_seconds=1, cap_seconds=3, jitter="none"), [1, 2, 3, 3]),
+        (
+            Backoff(curve="schedule", schedule_seconds=(30, 120, 480), jitter="none"),
+            [30, 120, 480, 480],
+        ),
+        (
+            Backoff(curve="schedule", schedule_seconds=(30, 120), cap_seconds=60, jitter="none"),
+            [30, 60, 60],
+        ),
     ],
 )
 def test_a_curve_without_jitter_is_exact(backoff, delays):
@@ -111,19 +117,20 @@ def test_the_same_seed_draws_the_same_delays():
 @st.composite
 def backoffs(draw):
     seconds = st.floats(0, 1e5)
+    base = draw(seconds)
     curve = draw(st.sampled_from(["fixed", "linear", "exponential", "decorrelated", "schedule"]))
     jitter = "none" if curve == "decorrelated" else draw(st.sampled_from(JITTERS))
     return Backoff(
         curve=curve,
-        base_seconds=draw(seconds),
+        base_seconds=base,
         factor=draw(st.floats(1, 1_000)),
         schedule_seconds=draw(st.lists(seconds, min_size=1, max_size=5))
         if curve == "schedule"
         else (),
-        cap_seconds=draw(st.none() | seconds),
+        cap_seconds=draw(st.none() | st.floats(base, 2e5)),
         jitter=jitter,
-        jitter_ratio=draw(st.floats(0.01, 1)) if jitter == "proportional" else 0,
-        jitter_seconds=draw(st.floats(0.01, 1e5)) if jitter == "additive" else 0,
+        jitter_ratio=draw(st.floats(0.01, 1)) if jitter == "proportional" else None,
+        jitter_seconds=draw(st.floats(0.01, 1e5)) if jitter == "additive" else None,
     )
 
 
@@ -144,8 +151,12 @@ def test_a_delay_is_finite_never_negative_and_never_above_the_cap(backoff, attem
         ({"base_seconds": math.nan}, "base_seconds"),
         ({"factor": 0.5}, "factor"),
         ({"cap_seconds": math.inf}, "cap_seconds"),
-        ({"jitter": "proportional"}, "jitter_ratio"),
-        ({"jitter_ratio": 0.2}, "jitter_ratio"),
+        ({"base_seconds": "2"}, "base_seconds"),
+        ({"base_seconds": True}, "base_seconds"),
+        ({"base_seconds": 10**400}, "base_seconds"),
+        ({"base_seconds": 60, "cap_seconds": 2}, "cap_seconds"),
+        ({"schedule_seconds": ["1"]}, "schedule_seconds"),
+        ({"jitter": "full", "jitter_ratio": 0.2}, "jitter_ratio"),
         ({"jitter": "additive"}, "jitter_seconds"),
         ({"curve": "schedule"}, "schedule_seconds"),
         ({"schedule_seconds": (1,)}, "schedule_seconds"),
@@ -160,3 +171,24 @@ def test_a_wrong_value_is_refused_by_its_name(wrong, named):
 def test_attempts_are_numbered_from_one():
     with pytest.raises(ValueError, match="numbered from 1"):
         Backoff(curve="fixed").window(0)
+
+
+@pytest.mark.parametrize(
+    ("given", "jitter", "cap"),
+    [
+        ({}, "equal", 300),
+        ({"curve": "linear"}, "equal", 300),
+        ({"base_seconds": 900}, "equal", 900),
+        ({"curve": "decorrelated"}, "none", 300),
+        ({"curve": "fixed"}, "proportional", None),
+        ({"curve": "schedule", "schedule_seconds": [480]}, "proportional", None),
+    ],
+)
+def test_what_is_not_said_is_safe(given, jitter, cap):
+    backoff = Backoff(**given)
+    assert (backoff.jitter, backoff.cap_seconds) == (jitter, cap)
+    assert backoff.jitter_ratio == (0.2 if jitter == "proportional" else None)
+
+
+def test_setting_one_key_leaves_the_rest_as_it_is():
+    assert Backoff(curve="exponential") == Backoff(base_seconds=2) == Backoff()

@@ -23,14 +23,16 @@ from seawall.decisions.breaker import (
     Succeeded,
     admission,
     at,
+    event_of,
     holds_slot,
     step,
 )
-from seawall.decisions.window import Tally
+from seawall.decisions.tally import Tally
+from seawall.faults import Fault, FaultCode
 
 START = 1_800_000_000.0
 DAY = 86_400.0
-FIXED_MINUTE = Backoff(curve="fixed", base_seconds=60)
+FIXED_MINUTE = Backoff(curve="fixed", base_seconds=60, jitter="none")
 PLAIN = Breaker(open=FIXED_MINUTE)
 """5 in a row, open for exactly a minute, one probe."""
 
@@ -197,13 +199,17 @@ class PlainBreaker:
         if probe is not None and probe.stretch != stretch:
             return False
         failed = isinstance(event, Failed)
+        threshold = self.breaker.slow_call_seconds
+        slow = threshold is not None and event.seconds >= threshold
         if phase == "closed":
-            threshold = self.breaker.slow_call_seconds
-            slow = threshold is not None and event.seconds >= threshold
+            recovered = self.ramp_began(now)
+            if recovered is not None and now - event.seconds < recovered:
+                return False
             self.calls += [Call(now, failed, slow, len(self.history(now)))] * event.count
             return self.too_ill(now)
         if probe is None:
             return False
+        failed = failed or slow
         probe.failed = failed
         ended = [p.failed for p in self.probes if p.stretch == stretch]
         if not failed and ended.count(False) >= self.breaker.successes_to_close:
@@ -290,10 +296,10 @@ def breakers(draw):
         slow_call_rate=draw(st.sampled_from([0.35, 0.5, 1])),
         open=draw(st.sampled_from([
             FIXED_MINUTE,
-            Backoff(curve="fixed", base_seconds=0),
+            Backoff(curve="fixed", base_seconds=0, jitter="none"),
             Backoff(curve="linear", base_seconds=3, cap_seconds=8, jitter="equal"),
             Backoff(curve="schedule", schedule_seconds=(1, 4, 2), jitter="full"),
-            Backoff(curve="exponential", base_seconds=2, cap_seconds=10),
+            Backoff(curve="exponential", base_seconds=2, cap_seconds=10, jitter="none"),
             Breaker().open,
         ])),
         probes=draw(st.integers(1, 3)),
@@ -479,7 +485,9 @@ def reopenings(breaker, times, seed=0):
 
 
 def test_each_reopening_in_a_row_lasts_longer_up_to_the_cap():
-    breaker = replace(PLAIN, open=Backoff(curve="exponential", base_seconds=5, cap_seconds=300))
+    breaker = replace(
+        PLAIN, open=Backoff(curve="exponential", base_seconds=5, cap_seconds=300, jitter="none")
+    )
     assert reopenings(breaker, 9) == pytest.approx([5, 10, 20, 40, 80, 160, 300, 300, 300])
 
 
@@ -533,7 +541,7 @@ def test_opening_within_the_ramp_continues_the_row():
 
 
 def test_a_recovery_as_long_as_the_ramp_starts_again_at_the_first_delay():
-    breaker = replace(PLAIN, open=Backoff(curve="exponential", base_seconds=5))
+    breaker = replace(PLAIN, open=Backoff(curve="exponential", base_seconds=5, jitter="none"))
     state = recovered_then_opened(breaker, breaker.ramp_seconds)
     assert (state.phase, state.episode) == (Phase.OPEN, 1)
     assert state.until == pytest.approx(START + 5 + 10 + breaker.ramp_seconds + 5, abs=1e-3)
@@ -941,3 +949,58 @@ def test_no_calls_are_no_news():
     state = BreakerState(consecutive=4)
     for nothing in (Succeeded(count=0), Failed(count=0)):
         assert step(Breaker(), state, nothing, 0.0) == state
+
+
+def test_late_failures_of_calls_begun_before_the_opening_do_not_open_it_again():
+    breaker, state = Breaker(), BreakerState()
+    for _ in range(5):
+        state = step(breaker, state, Failed(), 10.0)
+    state = step(breaker, state, ProbeAsked("p"), state.until)
+    state = step(breaker, state, Succeeded(probe="p"), 20.0)
+    for _ in range(20):
+        state = step(breaker, state, Failed(seconds=60), 65.0)
+    assert state.phase is Phase.CLOSED
+    for _ in range(5):
+        state = step(breaker, state, Failed(seconds=30), 65.0)
+    assert state.phase is Phase.OPEN
+
+
+def test_a_slow_probe_does_not_close_what_slowness_opened():
+    breaker = Breaker(slow_call_seconds=2, minimum_calls=4, window_calls=4)
+    state = BreakerState()
+    for _ in range(4):
+        state = step(breaker, state, Succeeded(seconds=10), 100.0)
+    assert state.phase is Phase.OPEN
+    for seconds, phase in ((10, Phase.OPEN), (1, Phase.CLOSED)):
+        now = state.until + 1
+        state = step(breaker, state, ProbeAsked("p"), now)
+        state = step(breaker, state, Succeeded(seconds=seconds, probe="p"), now)
+        assert state.phase is phase
+
+
+@pytest.mark.parametrize(
+    ("results", "phase"),
+    [
+        ("ssss", Phase.CLOSED),
+        ("sfsss", Phase.CLOSED),
+        ("sff", Phase.OPEN),
+        ("sss", Phase.HALF_OPEN),
+    ],
+)
+def test_a_health_probes_success_rate_over_a_short_window_decides(results, phase):
+    """Four of five."""
+    breaker = Breaker(successes_to_close=4, failures_to_reopen=2)
+    state = BreakerState(phase=Phase.OPEN, until=5.0, episode=1)
+    for second, result in enumerate(results, 10):
+        state = step(breaker, state, ProbeAsked("health"), second)
+        event = (Succeeded if result == "s" else Failed)(probe="health")
+        state = step(breaker, state, event, second)
+    assert state.phase is phase
+
+
+@pytest.mark.parametrize("code", FaultCode)
+def test_only_faults_that_speak_of_the_upstream_count_against_it(code):
+    event = event_of(Fault(code), seconds=3.0, probe="p")
+    bad = code in (FaultCode.TIMEOUT, FaultCode.UNAVAILABLE, FaultCode.UPSTREAM_ERROR)
+    assert event == (Failed(3.0, "p") if bad else Ignored("p"))
+    assert event_of(None, seconds=3.0, probe="p") == Succeeded(3.0, "p")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seawall.decisions.budget import RetryBudget
-from seawall.decisions.window import Tally
+from seawall.decisions.tally import Tally
 
 START = 1_800_000_000.0
 ROUNDING = 1e-6

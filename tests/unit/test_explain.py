@@ -41,7 +41,7 @@ def test_the_words_never_differ_from_the_deed(name, code, attempt, hint, elapsed
         ("default", Fault(F.UNKNOWN), {}, "The rule does not retry: the same attempt would end the same way."),
         ("default", Fault(F.CANCELLED), {}, "No policy retries what a person or a deadline has ended."),
         ("default", Fault(F.TIMEOUT, final=True), {}, "The upstream said not to try again."),
-        ("default", Fault(F.TIMEOUT), {"elapsed_seconds": 86_399.9}, "Of the 24 h since the first attempt 100 ms are left, less than the wait."),
+        ("default", Fault(F.TIMEOUT), {"elapsed_seconds": 86_399.9}, "The policy allows 24 h from the first attempt on, of which 100 ms is left; the wait is 1 s – 2 s."),
         ("llm-reports", Fault(F.TIMEOUT), {"attempt": 4}, "This was attempt 4 of 4."),
         ("llm-reports", Fault(F.TIMEOUT), {"attempt": 4}, "The allowance is used up."),
         ("converter", Fault(F.RATE_LIMITED), {}, "The rule retries only where the upstream says when, and it did not."),
@@ -56,7 +56,7 @@ def test_each_reason_has_its_sentence(name, fault, more, sentence):
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0, "0 s"), (0.3, "300 ms"), (1, "1 s"), (1.25, "1.2 s"), (90, "90 s"), (120, "2 min"), (158, "2 min 38 s"),
+    [(0, "0 s"), (0.3, "300 ms"), (1, "1 s"), (1.25, "1.25 s"), (90, "90 s"), (120, "2 min"), (158, "2 min 38 s"),
      (480, "8 min"), (3_600, "1 h"), (5_130, "1 h 26 min"), (86_400, "24 h"), (200_000, "2 d 8 h"), (119.99, "2 min"),
      (7_199, "2 h"), (179.8, "3 min"), (0.9999, "1 s")],
 )  # fmt: skip

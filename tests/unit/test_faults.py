@@ -153,3 +153,15 @@ def test_a_fault_error_survives_pickling_and_keeps_its_raw_output_to_itself():
     assert again.raw_output == "the raw words"
     assert "the raw words" not in f"{error} {error!r}"
     assert str(FaultError("EXPIRED")) == FaultCode.EXPIRED.meaning
+
+
+def test_a_request_id_that_is_a_key_is_not_kept():
+    assert Fault(FaultCode.TIMEOUT, request_id="sk-proj-abcdef0123456789").request_id is None
+    assert (
+        Fault(FaultCode.TIMEOUT, request_id="req_011CSHoEeqs5C35K2UUqR7Fy").request_id
+        == "req_011CSHoEeqs5C35K2UUqR7Fy"
+    )
+    assert (
+        Fault(FaultCode.TIMEOUT, request_id="0123456789abcdef0123456789abcdef").request_id
+        is not None
+    )

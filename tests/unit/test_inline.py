@@ -18,9 +18,12 @@ POLICY = Policy(
             on="RATE_LIMITED",
             counts=False,
             max_attempts=9,
-            backoff=Backoff(curve="fixed", base_seconds=2),
+            backoff=Backoff(curve="fixed", base_seconds=2, jitter="none"),
         ),
-        Rule(on=["TIMEOUT", "UNKNOWN"], backoff=Backoff(curve="exponential", base_seconds=10)),
+        Rule(
+            on=["TIMEOUT", "UNKNOWN"],
+            backoff=Backoff(curve="exponential", base_seconds=10, jitter="none"),
+        ),
     ],
 )
 
@@ -47,12 +50,8 @@ def run(request):
 
     def carry_out(flaky, *args, policy=POLICY, classifier=None):
         clock = ManualClock()
-
-        async def asleep(seconds):
-            clock.advance(seconds)
-
         more = {} if classifier is None else {"classifier": classifier}
-        inline = Inline(policy, rng=random.Random(0), clock=clock, asleep=asleep, **more)
+        inline = Inline(policy, rng=random.Random(0), clock=clock, **more)
         try:
             if request.param == "call":
                 return inline.call(flaky, *args), clock.monotonic()
@@ -116,7 +115,7 @@ def test_the_policys_time_bounds_the_call(run):
         name="hasty",
         max_attempts=99,
         max_elapsed_seconds=25,
-        rules=[Rule(on="all", backoff=Backoff(curve="fixed", base_seconds=10))],
+        rules=[Rule(on="all", backoff=Backoff(curve="fixed", base_seconds=10, jitter="none"))],
     )
     with pytest.raises(TimeoutError) as caught:
         run(Flaky(*[TimeoutError() for _ in range(9)]), policy=hasty)
@@ -153,7 +152,76 @@ def test_the_policys_own_methods_wait_for_real():
     quick = Policy(
         name="q",
         max_attempts=2,
-        rules=[Rule(on="all", backoff=Backoff(curve="fixed", base_seconds=0.001))],
+        rules=[Rule(on="all", backoff=Backoff(curve="fixed", base_seconds=0.001, jitter="none"))],
     )
     assert quick.call(Flaky(TimeoutError()), "a") == "a"
     assert asyncio.run(quick.acall(Flaky(TimeoutError()).later, "b")) == "b"
+
+
+def test_an_absurd_wait_ends_the_call_instead_of_sleeping(run):
+    for absurd in (86_400, 1e300):
+        flaky = Flaky(
+            FaultError(F.RATE_LIMITED, retry_after_seconds=absurd), FaultError(F.UNAUTHORIZED)
+        )
+        with pytest.raises(FaultError) as caught:
+            run(flaky)
+        assert run.waited < 60
+    assert "UNAUTHORIZED" in caught.value.__notes__[0]  # 1e300 seconds are no hint at all
+
+
+def test_a_day_of_waiting_is_given_up_as_deadline(run):
+    with pytest.raises(FaultError) as caught:
+        run(Flaky(FaultError(F.RATE_LIMITED, retry_after_seconds=86_400)))
+    assert "(deadline; RATE_LIMITED" in caught.value.__notes__[0]
+    assert run.waited == 0
+
+
+def test_a_rules_allowance_ends_however_large_it_is(run):
+    many = Policy(
+        name="many",
+        max_elapsed_seconds=1e7,
+        rules=[
+            Rule(
+                on="all",
+                max_attempts=1_500,
+                counts=False,
+                backoff=Backoff(curve="fixed", base_seconds=1),
+            )
+        ],
+    )
+    flaky = Flaky(*[TimeoutError() for _ in range(2_000)])
+    with pytest.raises(TimeoutError) as caught:
+        run(flaky, policy=many)
+    assert flaky.calls == 1_500
+    assert "after 1500 attempts (exhausted" in caught.value.__notes__[0]
+
+
+def test_the_wrong_twin_is_refused_at_once():
+    patient = Policy(name="p", max_attempts=9, rules=[Rule(on="all")])
+    flaky = Flaky()
+    with pytest.raises(TypeError, match=r"Flaky.later is async: use `await policy.acall"):
+        patient.call(flaky.later)
+    with pytest.raises(TypeError, match=r"gave nothing to await: use policy\.call"):
+        asyncio.run(patient.acall(flaky))
+    assert flaky.calls == 1
+    with pytest.raises(TypeError, match="expected a function to call, found None"):
+        patient.call(None)
+
+
+def test_a_cancellation_while_it_waits_ends_the_call():
+    async def story():
+        patient = Policy(
+            name="p",
+            max_attempts=9,
+            rules=[Rule(on="all", backoff=Backoff(curve="fixed", base_seconds=600))],
+        )
+        flaky = Flaky(TimeoutError())
+        call = asyncio.create_task(patient.acall(flaky.later))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        return flaky.calls
+
+    assert asyncio.run(story()) == 1

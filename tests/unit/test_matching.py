@@ -59,8 +59,8 @@ TABLE = [
     ("none", []),
     ([429, "5xx"], [LIMITED, STREAMED, BROKEN, BROKEN_IN_STREAM]),
     ((KeyError, "transport"), [LATE, GONE, BUG]),
-    ({"none", "KeyError"}, [BUG]),
-    (["none", "all"], ALL),
+    (Exception, ALL),
+    ("BaseException", ALL),
 ]
 
 
@@ -161,3 +161,9 @@ def test_a_rule_has_at_least_one_and_at_most_a_hundred_matchers():
     with pytest.raises(ValueError, match="expected 1 to 100"):
         normalised(itertools.repeat(429))
     assert len(normalised([429] * MOST_MATCHERS)) == MOST_MATCHERS
+
+
+@pytest.mark.parametrize("on", [["none", "KeyError"], ["TIMEOUT", "all"], ["none", "all"]])
+def test_all_and_none_stand_alone(on):
+    with pytest.raises(ValueError, match="beside others, expected it alone"):
+        normalised(on)

@@ -3,6 +3,7 @@
 import json
 from contextlib import suppress
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +39,7 @@ class Report(BaseModel):
 )
 def test_fences_and_stray_prose_are_no_failure(text):
     assert parse_output(text) == REPORT
+    assert parse_output(text, Report) == Report(**REPORT)
     assert parse_output(text, Report.model_validate) == Report(**REPORT)
 
 
@@ -88,3 +90,34 @@ def test_any_json_is_read_from_a_fence(value):
 def test_any_text_gives_a_value_or_a_fault_and_nothing_else(text):
     with suppress(FaultError):
         parse_output(text)
+
+
+def test_a_models_thoughts_are_not_its_answer():
+    assert parse_output('<think>maybe {"pages": 0, "why": "a long guess"}</think>{"pages": 1}') == {
+        "pages": 1
+    }
+
+
+def test_no_text_at_all_is_an_empty_output():
+    with pytest.raises(FaultError, match="the output is empty"):
+        parse_output(None)
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        (Report, "pages: Input should be a valid integer"),
+        (
+            lambda value: jsonschema.validate(
+                value, {"properties": {"pages": {"type": "integer"}}}
+            ),
+            "$.pages: type",
+        ),
+        (lambda value: int(value["pages"]), "ValueError"),
+    ],
+)
+def test_the_message_says_where_and_why_and_never_quotes_the_output(check, said):
+    with pytest.raises(FaultError) as caught:
+        parse_output('{"pages": "sk-live-hunter2-word", "title": "t"}', check)
+    assert str(caught.value).startswith(f"the output breaks its schema: {said}")
+    assert "hunter2" not in str(caught.value)

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.test_backoff import backoffs
 
-from seawall import Backoff, Fail, Fault, FaultCode, Policy, Retry, Rule, presets
-from seawall.decisions.policy import MOST_RULES, WORKER_LOST
+from seawall import Backoff, Fail, Fault, FaultCode, Policy, PolicyError, Retry, Rule, presets
+from seawall.decisions.policy import MOST_RULES
+from seawall.decisions.rule import WORKER_LOST
 
 F = FaultCode
-ONE_SECOND = Backoff(curve="fixed", base_seconds=1)
+ONE_SECOND = Backoff(curve="fixed", base_seconds=1, jitter="none")
 
 
 def decide(policy, fault, attempt=1, seed=0, **more):
@@ -26,7 +27,7 @@ def test_the_first_rule_that_matches_judges():
         name="p",
         max_attempts=3,
         rules=[
-            Rule(on=429, backoff=Backoff(curve="fixed", base_seconds=7)),
+            Rule(on=429, backoff=Backoff(curve="fixed", base_seconds=7, jitter="none")),
             Rule(on="RATE_LIMITED", retry=False),
         ],
     )
@@ -61,17 +62,57 @@ def test_a_rules_own_allowance_counts_only_failures_by_that_rule():
     assert decide(policy, F.TIMEOUT, 4, earlier=[*timeouts, F.UNKNOWN]) == Retry(1)
 
 
-def test_a_rules_curve_follows_its_own_failures():
+def test_a_rule_with_an_allowance_of_its_own_has_a_curve_of_its_own():
+    doubling = Backoff(curve="exponential", base_seconds=30, jitter="none")
     policy = Policy(
         name="p",
         max_attempts=10,
         rules=[
-            Rule(on="NOT_READY", backoff=Backoff(curve="exponential", base_seconds=30)),
-            Rule(on="TIMEOUT", backoff=ONE_SECOND),
+            Rule(on="NOT_READY", max_attempts=9, backoff=doubling),
+            Rule(on="TIMEOUT", backoff=doubling),
         ],
     )
-    assert decide(policy, F.NOT_READY, 3, earlier=[F.TIMEOUT, F.TIMEOUT]) == Retry(30)
-    assert decide(policy, F.NOT_READY, 4, earlier=[F.TIMEOUT, F.NOT_READY, F.TIMEOUT]) == Retry(60)
+    timeouts = [F.TIMEOUT, F.TIMEOUT]
+    assert decide(policy, F.NOT_READY, 3, earlier=timeouts) == Retry(30)
+    assert decide(policy, F.NOT_READY, 4, earlier=[F.NOT_READY, *timeouts]) == Retry(60)
+    assert decide(policy, F.TIMEOUT, 3, earlier=[F.NOT_READY, F.NOT_READY]) == Retry(120)
+
+
+def test_a_bare_code_like_the_present_one_counts_for_rules_on_statuses_and_names():
+    for on, fault in (
+        (503, Fault(F.UPSTREAM_ERROR, status=503)),
+        ("httpx.ReadError", Fault(F.UNAVAILABLE, kinds=("httpx.ReadError",))),
+    ):
+        policy = Policy(
+            name="p",
+            max_attempts=99,
+            rules=[Rule(on=on, max_attempts=3, counts=False, backoff=ONE_SECOND)],
+        )
+        assert decide(policy, fault, 1, earlier=[fault.code]) == Retry(1, counts=False)
+        assert decide(policy, fault, 1, earlier=[fault.code] * 50) == Fail("exhausted")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"retry": "no"}, "^retry: found 'no', expected true or false"),
+        ({"backoff": None}, "^backoff: found None, expected a Backoff"),
+        ({"max_attempts": 2.5}, "^max_attempts: found 2.5, expected 1 to"),
+        (
+            {"retry": False, "max_attempts": 3},
+            "^retry: found False beside keys that would do nothing",
+        ),
+        ({"on": "CANCELLED"}, "^on: found CANCELLED, which nothing retries"),
+    ],
+)
+def test_a_rule_that_means_nothing_is_refused(wrong, said):
+    with pytest.raises(PolicyError, match=said):
+        Rule(**{"on": "TIMEOUT", **wrong})
+
+
+def test_a_rule_can_be_adapted():
+    rule = presets.get("llm-reports").rules[0]
+    assert dataclasses.replace(rule, max_attempts=2).matchers == rule.matchers
 
 
 def test_without_history_every_earlier_attempt_is_taken_to_have_failed_alike():
@@ -176,7 +217,7 @@ def test_our_own_curve_may_wait_longer_than_the_upstream_asked():
     slow = Policy(
         name="p",
         max_attempts=3,
-        rules=[Rule(on="all", backoff=Backoff(curve="fixed", base_seconds=99))],
+        rules=[Rule(on="all", backoff=Backoff(curve="fixed", base_seconds=99, jitter="none"))],
     )
     assert decide(slow, Fault(F.RATE_LIMITED, retry_after_seconds=1)) == Retry(99)
 
@@ -198,6 +239,13 @@ def test_somebody_who_waits_is_not_kept_waiting():
         name="p", max_attempts=2, max_wait_seconds=0.8, rules=[Rule(on="all", backoff=ONE_SECOND)]
     )
     assert decide(policy, Fault(F.TIMEOUT, retry_after_seconds=0.9)) == Fail("deadline")
+    quick = Policy(
+        name="p",
+        max_attempts=2,
+        max_wait_seconds=0.8,
+        rules=[Rule(on="all", backoff=Backoff(curve="fixed", base_seconds=0.1))],
+    )
+    assert decide(quick, Fault(F.TIMEOUT, retry_after_seconds=0.8)) == Retry(0.8)
 
 
 @given(
@@ -238,6 +286,10 @@ def test_the_version_follows_the_content_and_not_the_name():
     other = Policy(name="b", max_attempts=3, rules=[Rule(on="all", backoff=ONE_SECOND)], notes="…")
     assert one.version == other.version
     assert one.id == f"a@{one.version}"
+    assert (
+        dataclasses.replace(one, max_elapsed_seconds=60).version
+        == dataclasses.replace(one, max_elapsed_seconds=60.0).version
+    )
     assert one.version != dataclasses.replace(one, max_attempts=4).version
     assert one.version != Policy(name="a", max_attempts=3, rules=[Rule(on="all")]).version
 
@@ -253,13 +305,23 @@ def test_codes_may_be_given_as_text_or_as_members():
         ({"max_attempts": 0}, "^max_attempts: found 0"),
         ({"max_attempts": True}, "^max_attempts: found True"),
         ({"max_elapsed_seconds": -1}, "^max_elapsed_seconds: found -1"),
+        ({"max_elapsed_seconds": True}, "^max_elapsed_seconds: found True"),
+        ({"rules": [{"on": "all"}]}, r"^rules\[0\]: found {'on': 'all'}, expected a Rule"),
+        (
+            {"rules": [Rule(on="all"), Rule(on=429)]},
+            r"^rules\[1\] \(429\): is never reached, rules\[0\] is on all",
+        ),
+        ({"otherwise": Rule(on="TIMEOUT")}, "^otherwise.on: expected"),
         ({"max_wait_seconds": math.nan}, "^max_wait_seconds: found nan"),
         (
             {"max_attempts": None, "rules": [Rule(on="all")]},
             r"^rules\[0\] \(all\): would retry for ever",
         ),
-        ({"rules": [Rule(on="all", counts=False)]}, r"^rules\[0\] \(all\): would retry for ever"),
-        ({"rules": [Rule(on="none")] * (MOST_RULES + 1)}, "^rules: found 102, expected at most"),
+        (
+            {"rules": [Rule(on="all", counts=False)]},
+            r"^rules\[0\] \(all\): its failures use up none .* would retry for ever; give the rule max_attempts, or the policy max_elapsed",
+        ),
+        ({"rules": [Rule(on="none")] * (MOST_RULES + 1)}, "^rules: found 101, expected at most"),
     ],
 )
 def test_a_policy_that_cannot_be_used_is_refused(wrong, said):

@@ -55,7 +55,7 @@ FATALS = [
     ("ai-sync", (*FATAL, F.UNKNOWN, F.INTERNAL_ERROR)),
     ("media-sync", (*FATAL, F.INVALID_RESPONSE, F.INTERNAL_ERROR)),
     ("converter", (*FATAL, F.INTERNAL_ERROR, F.INVALID_RESPONSE, F.RATE_LIMITED)),
-    ("sample-llm", (*FATAL, F.INVALID_RESPONSE, F.UNKNOWN, F.INTERNAL_ERROR)),
+    ("sample-llm", (*FATAL, F.QUOTA_EXHAUSTED, F.INVALID_RESPONSE, F.UNKNOWN, F.INTERNAL_ERROR)),
     ("default", (*FATAL, F.QUOTA_EXHAUSTED, F.UNKNOWN, F.INTERNAL_ERROR)),
 ]
 
@@ -75,6 +75,8 @@ def test_the_synchronous_preset_hands_over_rather_than_wait():
     within = Fault(F.UPSTREAM_ERROR, retry_after_seconds=0.7)
     delays = [policy.decide(within, attempt=1, rng=rng).delay_seconds for _ in range(1_000)]
     assert 0.7 <= min(delays) <= max(delays) <= 0.8
+    at_the_limit = Fault(F.UPSTREAM_ERROR, retry_after_seconds=0.8)
+    assert policy.decide(at_the_limit, attempt=1, rng=rng) == Retry(0.8)
 
 
 def test_the_background_preset_takes_retry_after_as_a_floor():
@@ -131,6 +133,13 @@ def test_the_converter_honours_a_429_that_says_when():
 def test_the_sample_llm_retries_its_five_statuses_and_transport_errors_only(fault, retried):
     verdict = presets.get("sample-llm").decide(fault, attempt=1, rng=random.Random(0))
     assert isinstance(verdict, Retry) is retried
+
+
+def test_a_429_for_an_exhausted_quota_is_transient_nowhere():
+    fault = Fault(F.QUOTA_EXHAUSTED, status=429)
+    for name in presets.names():
+        if name not in ("sample-stage", "sample-filter"):
+            assert presets.get(name).decide(fault, attempt=1, rng=random.Random(0)) == Fail("fatal")
 
 
 def test_the_caps_of_the_sample_presets_hold_after_jitter():

@@ -424,3 +424,36 @@ def test_a_pattern_that_is_not_tried_would_not_have_matched(line):
     for _, pattern, instead in redact._SECRETS:
         tried = pattern.sub(instead, tried)
     assert redact.without_secrets(line) == redact._LONG_RUN.sub(redact._hide_long_run, tried)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "DB_PASS=hunter2abc",
+        "running psql --password hunter2abc",
+        "running tool --api-key=hunter2abc --verbose",
+        "passwd hunter2abc refused",
+        "client_secret is hunter2abc",
+        "the api key hunter2abc was rejected",
+        "token hunter2abc is expired",
+        "pass\u200bword=hunter2abc",
+        "pass\u00adword=hunter2abc",
+    ],
+)
+def test_a_secret_that_follows_its_name_is_cut_out(message):
+    assert "hunter2" not in one_line(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "…/passwd: permission denied",
+        "Unexpected token at position 12",
+        "the token is expired",
+        "password is required",
+        "secret not found in version 3",
+        "3 pass, 2 fail",
+    ],
+)
+def test_words_about_secrets_are_no_secrets(message):
+    assert one_line(message) == message

@@ -22,7 +22,6 @@ GOOD = {
     "url": ("sqlite:///flag.db", "sqlite:///environment.db", "postgresql://h/file"),
     "policy": ("by-flag", "by-environment", "by-file"),
     "lease_seconds": (1.0, 2.0, 3.0),
-    "log_level": ("debug", "warning", "error"),
 }
 """For each setting, three values that differ from each other and from the default."""
 
@@ -35,7 +34,6 @@ WRONG = [
             "", "soon", "1m", 0.4, 0, -1, 86_401, "86401", "nan", "inf", math.nan, math.inf,
             True, [60], {}, 10**400,
         ],
-        "log_level": ["", "INFO", "loud", 20, True, ["info"]],
     }.items()
     for value in values
 ]  # fmt: skip
@@ -104,7 +102,7 @@ def refused(name, value, told, **given):
         load(**given)
     message = str(refusal.value)
     assert message.startswith(f"{name} ({told}): found {repr(value)[:20]}")
-    assert message.endswith(f", expected {help_for(name)[1]}")
+    assert f", expected {help_for(name)[1]}" in message
     assert "\n" not in message
     assert len(message) < 300
 
@@ -227,7 +225,7 @@ def test_a_file_that_is_not_toml_is_refused_in_one_line(content, tmp_path):
 
 @pytest.mark.parametrize(("key", "near"), [
     ("lease_second", "lease_seconds"), ("lease-seconds", "lease_seconds"), ("uri", "url"),
-    ("loglevel", "log_level"), ("polices", "policies"), ("polcy", "policy"),
+    ("leaseseconds", "lease_seconds"), ("polices", "policies"), ("polcy", "policy"),
 ])  # fmt: skip
 def test_an_unknown_key_is_refused_with_the_near_one(key, near):
     with pytest.raises(SettingError, match=rf"^my\.toml: {key}: .* did you mean {near}\?$"):

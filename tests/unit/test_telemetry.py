@@ -23,7 +23,7 @@ def events(**fields):
     """One of each kind."""
     common = {**fault_fields(FAULT), **COMMON, **fields}
     return [
-        RetryScheduled(**common, delay_ms=250),
+        RetryScheduled(**common, delay_ms=250, counts=True),
         GaveUp(**common, reason="attempts_used_up"),
         ConfigMissing(**common),
     ]
@@ -61,7 +61,7 @@ def test_an_event_becomes_one_record_with_its_level_name_and_fields(event, recor
 def test_the_fields_are_in_the_order_of_their_declaration():
     assert list(events()[0].fields()) == [
         "task", "attempt", "fault_code", "status", "fingerprint", "message", "ambiguous",
-        "upstream_request_id", "policy", "duration_ms", "delay_ms",
+        "upstream_request_id", "policy", "duration_ms", "delay_ms", "counts",
     ]  # fmt: skip
 
 

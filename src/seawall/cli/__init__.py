@@ -5,19 +5,22 @@ the user's is one line on standard error and exit code 2, never a stack trace.
 """
 
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
 import seawall
 from seawall.cli import demo, policy
+from seawall.cli.show import help_when_alone
 from seawall.errors import SeawallError
 
 MISTAKE = 2
+INTERRUPTED = 130
 
 app = typer.Typer(
     name="seawall",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -36,7 +39,8 @@ def _say_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback has already answered
         bool,
         typer.Option(
             "--version", callback=_say_version, is_eager=True, help="Say the version and stop."
@@ -44,12 +48,28 @@ def _root(
     ] = False,
 ) -> None:
     """Durable jobs for Python that stand up to failing upstreams."""
+    help_when_alone(context)
+
+
+def _one_sentence(mistake: typer.TyperException) -> str:
+    say = getattr(mistake, "format_message", mistake.__str__)
+    return " ".join(say().split()).rstrip(".") + "."
 
 
 def main() -> None:
     """The `seawall` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a sign shows another
+            stream.reconfigure(errors="replace")
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
+    except typer.TyperException as mistake:
+        context = getattr(mistake, "ctx", None)
+        command = "seawall" if context is None else context.command_path
+        typer.echo(f"seawall: {_one_sentence(mistake)} Try: {command} --help", err=True)
+        sys.exit(MISTAKE)
+    except typer.Abort:
+        sys.exit(INTERRUPTED)
     except SeawallError as mistake:
         typer.echo(f"seawall: {mistake}", err=True)
         sys.exit(MISTAKE)

@@ -6,11 +6,14 @@ it. Nothing is installed, nothing is left behind.
 """
 
 import logging
+import shutil
+import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 
 from rich.console import Console
@@ -31,7 +34,8 @@ from seawall.decisions.breaker import (
 )
 from seawall.decisions.explain import in_words
 from seawall.decisions.output import parse_output
-from seawall.decisions.policy import Policy, Rule
+from seawall.decisions.policy import Policy
+from seawall.decisions.rule import Rule
 from seawall.faults import FaultCode
 from seawall.telemetry import LOGGER
 
@@ -116,6 +120,7 @@ class _Narrator(logging.Handler):
         code, message = event["fault_code"], escape(str(event["message"]))
         if event["event"] == "retry_scheduled":
             what = f"[yellow]retry in {in_words(event['delay_ms'] / 1_000)}[/yellow]"
+            what += "" if event["counts"] else ", which does not count as an attempt"
         else:
             what = f"[red]fail: {event['reason']}[/red]"
         self._console.print(f"  attempt {event['attempt']}  [bold]{code}[/bold]  {what}")
@@ -164,12 +169,13 @@ def demo() -> None:
         "1 for the wrong key.\n"
     )
     console.print("Now look yourself:")
+    found = "" if shutil.which("seawall") else f"{Path(sys.argv[0]).parent}/"
     for command in (
         "seawall policy list",
         "seawall policy show llm-reports",
         "seawall policy explain default --fault RATE_LIMITED --attempt 2 --retry-after 30",
     ):
-        console.print(f"  [cyan]{command}[/cyan]", soft_wrap=True)
+        console.print(f"  [cyan]{escape(found + command)}[/cyan]", soft_wrap=True)
 
 
 def _outage(console: Console) -> None:

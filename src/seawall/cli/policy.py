@@ -11,22 +11,30 @@ from seawall import configuration
 from seawall.cli import show
 from seawall.cli.show import AsJson, ConfigFile
 from seawall.decisions.explain import (
+    MOST_ROWS,
     Wait,
-    backoff_in_words,
     explain,
     in_words,
+    remarks,
     rule_name,
     schedule,
     window_in_words,
 )
-from seawall.decisions.policy import Policy, Retry, Rule
+from seawall.decisions.matching import short_name
+from seawall.decisions.policy import Policy, Retry
+from seawall.decisions.readers import code_of_status
+from seawall.decisions.rule import Rule
 from seawall.errors import ConfigurationError
-from seawall.faults import Fault, FaultCode, code_named
+from seawall.faults import LONGEST_WAIT_SECONDS, Fault, FaultCode, code_named
 
 app = typer.Typer(
-    no_args_is_help=True,
+    invoke_without_command=True,
+    callback=show.help_when_alone,
     help="Look at policies: which there are, what each waits, what it decides and why.",
 )
+
+BESIDE_THE_BAR = 52
+"""The columns that the figures of a schedule may take."""
 
 PolicyName = Annotated[
     str | None,
@@ -81,16 +89,25 @@ def show_(name: PolicyName = None, config: ConfigFile = None, as_json: AsJson = 
 
 @app.command("explain")
 def explain_(  # noqa: PLR0917 - Typer turns each into an option
-    fault: Annotated[
-        str,
-        typer.Option(help=f"What went wrong: {', '.join(FaultCode)}.", metavar="CODE"),
-    ],
     name: PolicyName = None,
-    attempt: Annotated[int, typer.Option(min=1, help="The attempt that just failed, from 1.")] = 1,
-    retry_after: Annotated[
-        float | None, typer.Option(min=0, help="Seconds that the upstream asked for.")
+    fault: Annotated[
+        str | None,
+        typer.Option(
+            help=f"What went wrong: {', '.join(FaultCode)}. Default: what --status means.",
+            metavar="CODE",
+        ),
     ] = None,
-    status: Annotated[int | None, typer.Option(min=100, max=599, help="HTTP status.")] = None,
+    attempt: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="The attempt that just failed, from 1. Default: after the --earlier ones."
+        ),
+    ] = None,
+    retry_after: Annotated[
+        float | None,
+        typer.Option(min=0, max=LONGEST_WAIT_SECONDS, help="Seconds that the upstream asked for."),
+    ] = None,
+    status: Annotated[int | None, typer.Option(min=400, max=599, help="HTTP status.")] = None,
     exception: Annotated[
         str | None, typer.Option(help="The exception's name, such as openai.APIError.")
     ] = None,
@@ -112,25 +129,26 @@ def explain_(  # noqa: PLR0917 - Typer turns each into an option
     """Explain what a policy decides about a fault, and why."""
     policy = configuration.load(config).policy(name)
     occurred = Fault(
-        _code(fault),
+        _what_went_wrong(fault, status),
         status=status,
         retry_after_seconds=retry_after,
-        kinds=(exception,) if exception else (),
+        kinds=(short_name(exception),) if exception else (),
     )
+    past = None if earlier is None else [_code(c) for c in earlier.split(",") if c.strip()]
     told = explain(
         policy,
         occurred,
-        attempt=attempt,
+        attempt=attempt or 1 + sum(policy.rule_for(Fault(code)).counts for code in past or ()),
         rng=random.Random(seed),
         elapsed_seconds=elapsed,
-        earlier=None if earlier is None else [_code(c) for c in earlier.split(",") if c.strip()],
+        earlier=past,
     )
     if as_json:
         show.print_json(
             {
                 "policy": policy.id,
                 "fault": occurred.code,
-                "attempt": attempt,
+                "attempt": told.attempt,
                 "rule": told.rule,
                 "verdict": _verdict(told.verdict),
                 "window_seconds": told.window,
@@ -142,11 +160,18 @@ def explain_(  # noqa: PLR0917 - Typer turns each into an option
     for sentence in told.sentences:
         console.print(escape(sentence))
     if isinstance(told.verdict, Retry):
-        console.print(
-            f"[bold green]Retry[/bold green] after {in_words(told.verdict.delay_seconds)}."
-        )
+        delay = in_words(told.verdict.delay_seconds)
+        console.print(f"[bold green]Retry[/bold green] after {delay}.")
     else:
         console.print(f"[bold red]Fail[/bold red]: {told.verdict.reason}.")
+
+
+def _what_went_wrong(fault: str | None, status: int | None) -> FaultCode:
+    if fault is not None:
+        return _code(fault)
+    if status is None:
+        raise ConfigurationError("say what went wrong: --fault CODE, or --status NUMBER")
+    return code_of_status(status)
 
 
 def _code(text: str) -> FaultCode:
@@ -175,7 +200,8 @@ def _summary(policy: Policy, source: str) -> dict[str, object]:
 def _limits(policy: Policy) -> str:
     said = []
     if policy.max_attempts is not None:
-        said.append(f"{policy.max_attempts} attempts in all")
+        several = "s" if policy.max_attempts > 1 else ""
+        said.append(f"{policy.max_attempts} attempt{several} in all")
     if policy.max_elapsed_seconds is not None:
         said.append(f"{in_words(policy.max_elapsed_seconds)} from the first attempt on")
     if policy.max_wait_seconds is not None:
@@ -196,28 +222,24 @@ def _print_rule(policy: Policy, rule: Rule) -> None:
     name = rule_name(policy, rule).capitalize()
     console.print(f"\n[bold]{name}[/bold] on [cyan]{escape(rule.title)}[/cyan]")
     if not rule.retry:
-        console.print("  fails at once")
+        console.print(show.indented("fails at once"))
         return
-    remarks = [
-        backoff_in_words(rule.backoff),
-        *([f"{rule.max_attempts} failures by this rule"] if rule.max_attempts else []),
-        *([] if rule.counts else ["uses up no attempt"]),
-        *(["only with a Retry-After"] if rule.needs_retry_after else []),
-    ]
-    console.print("  " + escape("; ".join(remarks)))
+    console.print(show.indented(escape("; ".join(remarks(rule)))))
     waits = schedule(policy, rule)
     if not waits:
-        console.print("  no retry: its first failure is its last")
+        console.print(show.indented("no retry: its first failure is its last"))
         return
     longest = max(wait.most_seconds for wait in waits)
-    rows = [_row(wait, longest) for wait in waits]
+    rows = [_row(wait, longest, console.width - BESIDE_THE_BAR) for wait in waits]
     console.print(show.table(("  AFTER FAILURE", "WAIT", "SUM, ABOUT", ""), rows))
+    if len(waits) == MOST_ROWS:
+        console.print(show.indented("…"))
 
 
-def _row(wait: Wait, longest: float) -> tuple[str, str, str, str]:
+def _row(wait: Wait, longest: float, room: int) -> tuple[str, str, str, str]:
     return (
         f"  {wait.failure}",
         window_in_words((wait.least_seconds, wait.most_seconds)),
         in_words(wait.sum_seconds),
-        show.range_bar(wait.least_seconds, wait.most_seconds, longest),
+        show.range_bar(wait.least_seconds, wait.most_seconds, longest, room),
     )

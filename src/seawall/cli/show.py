@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -19,12 +20,20 @@ ConfigFile = Annotated[
     ),
 ]
 
-BAR_WIDTH = 32
+WIDEST_BAR = 32
+NARROWEST_BAR = 8
+
+
+def help_when_alone(context: typer.Context) -> None:
+    """A group of commands that is called without one says what there is."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit
 
 
 def console() -> Console:
     """A console on standard output, at the width it has now."""
-    return Console(highlight=False, soft_wrap=False)
+    return Console(highlight=False)
 
 
 def print_json(value: object) -> None:
@@ -32,22 +41,30 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def indented(text: str, by: int = 2) -> Padding:
+    """Text whose every line, wrapped ones too, stands a little to the right."""
+    return Padding(text, (0, 0, 0, by))
+
+
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()
 ) -> Table:
-    """A plain table; the columns numbered in `right` hold numbers."""
+    """A plain table; the columns numbered in `right` hold numbers, and only the last one folds."""
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    last = len(columns) - 1
     for place, name in enumerate(columns):
-        made.add_column(name, justify="right" if place in right else "left", overflow="fold")
+        justify = "right" if place in right else "left"
+        made.add_column(name, justify=justify, no_wrap=place < last)  # type: ignore[arg-type]
     for row in rows:
         made.add_row(*row)
     return made
 
 
-def range_bar(least: float, most: float, longest: float, width: int = BAR_WIDTH) -> str:
-    """A bar from least to most on a scale that ends at longest."""
-    if longest <= 0:
+def range_bar(least: float, most: float, longest: float, width: int) -> str:
+    """A bar from least to most on a scale that ends at longest; none where there is no room."""
+    if longest <= 0 or width < NARROWEST_BAR:
         return ""
+    width = min(width, WIDEST_BAR)
     start = min(width - 1, round(least / longest * width))
     end = max(start + 1, round(most / longest * width))
     return "·" * start + "█" * (end - start)

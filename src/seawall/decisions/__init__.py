@@ -2,10 +2,10 @@
 
 No module here does I/O, asks for the time or draws from global randomness: clock and generator
 are arguments, so that a decision can be repeated, tested and simulated. `inline` is the one room
-that waits, on a clock it is given. Nothing here knows of stores, workers or the command line.
+that waits, on the clock it is given. Nothing here knows of stores, workers or the command line.
 
     classify   an exception becomes a Fault        retry_after    how long the upstream said to wait
-    policy     a Fault becomes a Verdict           backoff        how long we wait of our own accord
+    policy     a Fault becomes a Verdict, by rules backoff        how long we wait of our own accord
     presets    policies that ship                  public         what users may see of a fault
     breaker    is this upstream well?              budget         may we still add load by retrying?
     output     a model's text becomes JSON         hidden_retries who else retries underneath us

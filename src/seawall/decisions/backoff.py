@@ -18,22 +18,32 @@ wherever the jitter is, and never above the cap.
     equal          d/2 … d
     proportional   d·(1−r) … d·(1+r)
     additive       d … d + j
+
+What is not said is safe: curves that grow get equal jitter and a cap of five minutes, the others
+±20 % around the figures that were given.
 """
 
 import math
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
+
+from seawall.errors import PolicyError
 
 Curve = Literal["fixed", "linear", "exponential", "decorrelated", "schedule"]
 Jitter = Literal["none", "full", "equal", "proportional", "additive"]
 CURVES: tuple[str, ...] = get_args(Curve)
 JITTERS: tuple[str, ...] = get_args(Jitter)
+GROWING: tuple[str, ...] = ("linear", "exponential", "decorrelated")
 
 LONGEST_SECONDS = 366.0 * 86_400.0
 """No delay of our own is longer than a year, whatever the curve says and the cap allows."""
 LONGEST_SCHEDULE = 1_000
+LARGEST_FACTOR = 1_000.0
 DECORRELATED_GROWTH = 3.0
+USUAL_CAP_SECONDS = 300.0
+USUAL_RATIO = 0.2
 
 Window = tuple[float, float]
 
@@ -42,24 +52,30 @@ Window = tuple[float, float]
 class Backoff:
     """A delay for every attempt, as data: the same words in Python and in TOML."""
 
-    curve: Curve
-    base_seconds: float = 1.0
+    curve: Curve = "exponential"
+    base_seconds: float = 2.0
     factor: float = 2.0
-    schedule_seconds: tuple[float, ...] = ()
+    schedule_seconds: Sequence[float] = ()
     cap_seconds: float | None = None
-    jitter: Jitter = "none"
-    jitter_ratio: float = 0.0
-    jitter_seconds: float = 0.0
+    """Five minutes for curves that grow, none for the others, unless it is given."""
+    jitter: Jitter | None = None
+    """Equal for curves that grow, proportional for the others, unless it is given."""
+    jitter_ratio: float | None = None
+    jitter_seconds: float | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        for name in ("base_seconds", "factor", "jitter_ratio", "jitter_seconds"):
-            put(self, name, float(getattr(self, name)))
-        if self.cap_seconds is not None:
-            put(self, "cap_seconds", float(self.cap_seconds))
+        for problem in _wrong_kinds(self):
+            raise PolicyError(problem)
+        for name in ("base_seconds", "factor", "cap_seconds", "jitter_ratio", "jitter_seconds"):
+            found = getattr(self, name)
+            put(self, name, None if found is None else float(found))
         put(self, "schedule_seconds", tuple(float(s) for s in self.schedule_seconds))
-        for name, problem in problems(self):
-            raise ValueError(f"{name}: {problem}")
+        for name, usual in _usual(self).items():
+            if getattr(self, name) is None:
+                put(self, name, usual)
+        for problem in _wrong_values(self):
+            raise PolicyError(problem)
 
     def window(self, attempt: int, previous_seconds: float | None = None) -> Window:
         """The least and the greatest delay after this failed attempt, before any Retry-After."""
@@ -68,21 +84,20 @@ class Backoff:
         if self.curve == "decorrelated":
             return self._decorrelated(previous_seconds)
         centre = self._curve(attempt)
+        ratio, extra = self.jitter_ratio or 0.0, self.jitter_seconds or 0.0
         match self.jitter:
-            case "none":
-                return centre, centre
             case "full":
                 return 0.0, centre
             case "equal":
                 return centre / 2, centre
             case "proportional":
-                return centre * (1 - self.jitter_ratio), self._capped(
-                    centre * (1 + self.jitter_ratio)
-                )
+                return centre * (1 - ratio), self._capped(centre * (1 + ratio))
             case "additive":
                 # Slide the window under the cap rather than squeeze it to a point.
-                top = self._capped(centre + self.jitter_seconds)
-                return max(0.0, min(centre, top - self.jitter_seconds)), top
+                top = self._capped(centre + extra)
+                return max(0.0, min(centre, top - extra)), top
+            case _:
+                return centre, centre
 
     def delay_seconds(
         self, attempt: int, rng: random.Random, previous_seconds: float | None = None
@@ -126,47 +141,67 @@ def _exponential(base: float, factor: float, exponent: int) -> float:
     return base * factor**exponent
 
 
-def problems(backoff: Backoff) -> list[tuple[str, str]]:
-    """Every (field, what is wrong with it and what is allowed)."""
-    found: list[tuple[str, str]] = []
+def _usual(backoff: Backoff) -> dict[str, object]:
+    """What holds where nothing is said."""
+    grows = backoff.curve in GROWING
+    jitter = "none" if backoff.curve == "decorrelated" else "equal" if grows else "proportional"
+    chosen = backoff.jitter or jitter
+    return {
+        "jitter": jitter,
+        "jitter_ratio": USUAL_RATIO if chosen == "proportional" else None,
+        "cap_seconds": max(USUAL_CAP_SECONDS, backoff.base_seconds) if grows else None,
+    }
 
-    def need(name: str, holds: bool, allowed: str) -> None:
-        if not holds:
-            found.append((name, f"found {getattr(backoff, name)!r}, expected {allowed}"))
 
-    seconds = f"a number of seconds from 0 to {LONGEST_SECONDS:.0f}"
-    need("curve", backoff.curve in CURVES, f"one of {', '.join(CURVES)}")
-    need("jitter", backoff.jitter in JITTERS, f"one of {', '.join(JITTERS)}")
-    need("base_seconds", 0 <= backoff.base_seconds <= LONGEST_SECONDS, seconds)
-    need("factor", 1 <= backoff.factor <= 1_000, "a number from 1 to 1000")
-    cap = backoff.cap_seconds
-    need("cap_seconds", cap is None or 0 <= cap <= LONGEST_SECONDS, seconds)
-    need("jitter_seconds", 0 <= backoff.jitter_seconds <= LONGEST_SECONDS, seconds)
-    need("jitter_ratio", 0 <= backoff.jitter_ratio <= 1, "a number from 0 to 1")
-    need(
-        "jitter_ratio",
-        (backoff.jitter_ratio > 0) == (backoff.jitter == "proportional"),
-        'a number above 0 with jitter = "proportional", and none with any other',
-    )
-    need(
-        "jitter_seconds",
-        (backoff.jitter_seconds > 0) == (backoff.jitter == "additive"),
-        'a number above 0 with jitter = "additive", and none with any other',
-    )
-    need(
-        "jitter",
-        backoff.curve != "decorrelated" or backoff.jitter == "none",
-        '"none": the decorrelated curve is its own jitter',
-    )
+def is_number(found: object) -> bool:
+    """Whether this is a finite number; neither true, nor NaN, nor text."""
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return False
+    try:
+        return math.isfinite(found)
+    except OverflowError:
+        return False
+
+
+def _wrong_kinds(backoff: Backoff) -> Iterator[str]:
+    """What cannot be used at all: a curve that is none, a number that is none."""
+    for name, allowed in (("curve", CURVES), ("jitter", JITTERS)):
+        found = getattr(backoff, name)
+        if found not in allowed and not (name == "jitter" and found is None):
+            yield f"{name}: found {found!r}, expected one of {', '.join(allowed)}"
+    for name in ("base_seconds", "factor", "cap_seconds", "jitter_ratio", "jitter_seconds"):
+        found = getattr(backoff, name)
+        if not is_number(found) and not (found is None and name not in ("base_seconds", "factor")):
+            yield f"{name}: found {found!r}, expected a number"
     entries = backoff.schedule_seconds
-    need(
-        "schedule_seconds",
-        bool(entries) == (backoff.curve == "schedule"),
-        'a list of seconds with curve = "schedule", and none with any other',
-    )
-    need(
-        "schedule_seconds",
-        len(entries) <= LONGEST_SCHEDULE and all(0 <= s <= LONGEST_SECONDS for s in entries),
-        f"at most {LONGEST_SCHEDULE} entries, each {seconds}",
-    )
-    return found
+    if not isinstance(entries, list | tuple) or not all(map(is_number, entries)):
+        yield f"schedule_seconds: found {entries!r}, expected a list of numbers"
+
+
+def _wrong_values(backoff: Backoff) -> Iterator[str]:
+    """What contradicts itself or leads nowhere."""
+    seconds = (0.0, LONGEST_SECONDS)
+    for name, (least, most) in {
+        "base_seconds": seconds,
+        "factor": (1.0, LARGEST_FACTOR),
+        "cap_seconds": seconds,
+        "jitter_ratio": (0.001, 1.0),
+        "jitter_seconds": (0.001, LONGEST_SECONDS),
+    }.items():
+        found = getattr(backoff, name)
+        if found is not None and not least <= found <= most:
+            yield f"{name}: found {found!r}, expected {least:g} to {most:g}"
+    for name, owner in (("jitter_ratio", "proportional"), ("jitter_seconds", "additive")):
+        found = getattr(backoff, name)
+        if (found is not None) != (backoff.jitter == owner):
+            yield f'{name}: found {found!r}, expected a number with jitter = "{owner}" only'
+    if backoff.curve == "decorrelated" and backoff.jitter != "none":
+        yield f'jitter: found {backoff.jitter!r}, expected "none": the curve is its own jitter'
+    entries, cap = backoff.schedule_seconds, backoff.cap_seconds
+    if bool(entries) != (backoff.curve == "schedule"):
+        yield f'schedule_seconds: found {entries!r}, expected a list with curve = "schedule" only'
+    if len(entries) > LONGEST_SCHEDULE or not all(0 <= s <= LONGEST_SECONDS for s in entries):
+        yield f"schedule_seconds: expected at most {LONGEST_SCHEDULE} entries from 0 to a year"
+    if cap is not None and not entries and cap < backoff.base_seconds:
+        base = f"base_seconds ({backoff.base_seconds:g})"
+        yield f"cap_seconds: found {cap!r}, expected at least {base}"

@@ -14,8 +14,12 @@ many calls or seconds, once a minimum of calls is in the window.
 Half-open. At most `probes` calls are under way, fleet-wide: a caller asks for a slot under a name
 of its own and gives it back with the call's end. A slot whose holder dies comes back after
 `probe_seconds`. Slots outlive a reopening, so that slow old probes and new ones together never
-exceed the limit; but only results of the present episode count. Results of calls that began
-before the opening are no news and change nothing.
+exceed the limit; but only results of the present episode count. A slow success is no success
+where slow calls can open it. A health probe is a probe like any other, and its success rate over
+a short window decides: 4 of 5 is `successes_to_close=4` with `failures_to_reopen=2`.
+
+Old news. Results of calls that began before the opening change nothing, however late they come:
+an event says how many seconds its call took.
 
 Wrong clocks. A time further ahead than this breaker could have set it binds nobody; clocks that
 differ by no more than `CLOCK_SKEW_SECONDS` are all taken at their word.
@@ -31,7 +35,8 @@ from enum import StrEnum
 from typing import Literal
 
 from seawall.decisions.backoff import Backoff
-from seawall.decisions.window import LONGEST_WINDOW_SECONDS, Tally
+from seawall.decisions.tally import LONGEST_WINDOW_SECONDS, Tally
+from seawall.faults import Fault
 
 MOST_CALLS = 10_000
 MOST_PROBES = 1_000
@@ -202,6 +207,15 @@ class Admission:
     until: float | None = None
 
 
+def event_of(
+    fault: Fault | None, *, seconds: float = 0.0, probe: str | None = None
+) -> Succeeded | Failed | Ignored:
+    """What a call's end says about the upstream: None is an answer, a fault by its code."""
+    if fault is None:
+        return Succeeded(seconds, probe)
+    return Failed(seconds, probe) if fault.code.speaks_of_upstream else Ignored(probe)
+
+
 def step(breaker: Breaker, state: BreakerState, event: BreakerEvent, now: float) -> BreakerState:
     """The state after the event."""
     state = at(breaker, state, now)
@@ -298,10 +312,12 @@ def _observed(
     if state.forced is not None or state.phase is Phase.OPEN or is_bygone or event.count < 1:
         return state
     if state.phase is Phase.CLOSED:
-        return _judged(breaker, _recorded(breaker, state, event, now), now)
+        is_old = state.closed_at is not None and now - event.seconds < state.closed_at
+        return state if is_old else _judged(breaker, _recorded(breaker, state, event, now), now)
     if slot is None:
         return state
-    return _probed(breaker, state, isinstance(event, Succeeded), now)
+    well = isinstance(event, Succeeded) and not _is_slow(breaker, event)
+    return _probed(breaker, state, well, now)
 
 
 def _probed(breaker: Breaker, state: BreakerState, succeeded: bool, now: float) -> BreakerState:
@@ -316,7 +332,7 @@ def _recorded(
     breaker: Breaker, state: BreakerState, event: Succeeded | Failed, now: float
 ) -> BreakerState:
     failed = isinstance(event, Failed)
-    slow = breaker.slow_call_seconds is not None and event.seconds >= breaker.slow_call_seconds
+    slow = _is_slow(breaker, event)
     consecutive = state.consecutive + event.count if failed else 0
     if breaker.window_seconds is not None:
         counts = (failed * event.count, slow * event.count, event.count)
@@ -326,6 +342,10 @@ def _recorded(
     letters = (letter.upper() if slow else letter) * min(event.count, breaker.window_calls)
     recent = (state.recent + letters)[-breaker.window_calls :]
     return replace(state, consecutive=consecutive, recent=recent)
+
+
+def _is_slow(breaker: Breaker, event: Succeeded | Failed) -> bool:
+    return breaker.slow_call_seconds is not None and event.seconds >= breaker.slow_call_seconds
 
 
 def _judged(breaker: Breaker, state: BreakerState, now: float) -> BreakerState:

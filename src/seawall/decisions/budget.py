@@ -8,7 +8,7 @@ calls, retries), and given (state, now) the answer is always the same.
 
 from dataclasses import dataclass
 
-from seawall.decisions.window import LONGEST_WINDOW_SECONDS, Tally
+from seawall.decisions.tally import LONGEST_WINDOW_SECONDS, Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

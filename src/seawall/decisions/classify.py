@@ -13,15 +13,16 @@ that says more. Nothing is imported, nothing is raised, whatever hostile object 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from inspect import iscoroutinefunction
 from itertools import islice
 from typing import Literal, TypeVar
 
 from seawall.decisions.clients import CLIENTS, DATA_ERRORS
+from seawall.decisions.facts import Facts, attribute, facts_of, text_of, told_by
 from seawall.decisions.matching import class_name, short_name
 from seawall.decisions.readers import TO_ANY_CAUSE, Reading, by_attributes
-from seawall.decisions.reading import SAYS_NOTHING, Facts, attribute, facts_of, text_of, told_by
 from seawall.errors import FaultError
-from seawall.faults import Fault, FaultCode
+from seawall.faults import Fault, FaultCode, code_named
 
 DEEPEST_CHAIN = 16
 WIDEST_GROUP = 50
@@ -35,7 +36,8 @@ _EXCEPTIONS_OF = BaseExceptionGroup.__dict__["exceptions"].__get__
 _SUPPRESSED_OF = BaseException.__dict__["__suppress_context__"].__get__
 """Read past the class that is asked: it may have put something of its own in their place."""
 
-_ROOTS = frozenset({"BaseException", "Exception", "object"})
+_ROOTS = ("Exception", "BaseException")
+"""Classes of everything: a classifier for one of them is asked last, and no kind names them."""
 
 Own = Callable[[BaseException], "FaultCode | Fault | None"]
 OwnT = TypeVar("OwnT", bound=Callable[..., "FaultCode | Fault | None"])
@@ -54,11 +56,13 @@ class Classifier:
         A later registration replaces an earlier one for the same name. Names are dotted paths;
         the private modules in between do not matter.
         """
-        if not classes:
-            raise TypeError('name at least one exception: @classifier("package.ClassName")')
+        if not classes or not all(isinstance(item, str | type) for item in classes):
+            raise TypeError('name the exceptions: @classifier("package.ClassName")')
         names = [class_name(c) if isinstance(c, type) else short_name(c) for c in classes]
 
         def put(function: OwnT) -> OwnT:
+            if iscoroutinefunction(function):
+                raise TypeError(f"{function.__name__}: a classifier cannot be async")
             self._own.update(dict.fromkeys(names, function))
             return function
 
@@ -79,7 +83,7 @@ class Classifier:
         """
         try:
             return self._classified(exc, validating, now)
-        except (KeyboardInterrupt, SystemExit):
+        except KeyboardInterrupt:  # a person's wish is nobody's fault
             raise
         except BaseException:  # noqa: BLE001 - a hostile object must not stop a worker
             return Fault(FaultCode.UNKNOWN, f"{_kind(exc)}: cannot be read")
@@ -89,7 +93,7 @@ class Classifier:
             return exc
         if not isinstance(exc, BaseException):
             return Fault(FaultCode.UNKNOWN, f"not an exception: {_kind(exc)}")
-        if isinstance(exc, BaseExceptionGroup) and self._own_opinion(exc, _kinds(exc)) is None:
+        if isinstance(exc, BaseExceptionGroup) and not self._own.keys() & set(_kinds(exc)):
             return self._of_group(exc, validating, now)
         path: list[_Link] = []
         best: _Link | None = None
@@ -106,9 +110,7 @@ class Classifier:
         path = path[: path.index(best) + 1]
         decided = best.reading
         if isinstance(decided, Fault):
-            return replace(
-                decided, kinds=tuple(dict.fromkeys([*_kinds_along(path), *decided.kinds]))
-            )
+            return _completed(decided, path)
         about_data = not DATA_ERRORS.isdisjoint(best.kinds)
         if validating == "input" and about_data and best.code is FaultCode.INVALID_RESPONSE:
             decided = Reading(FaultCode.INVALID_INPUT)
@@ -116,23 +118,31 @@ class Classifier:
 
     def _link(self, exc: BaseException, now: datetime | None) -> "_Link":
         kinds = _kinds(exc)
-        own = self._own_opinion(exc, kinds)
-        if own is not None:
-            return _Link(exc, kinds, facts_of(exc, now=now), own)
-        if isinstance(exc, FaultError):
-            cause = _CAUSE_OF(exc)
-            told = SAYS_NOTHING if cause is None else facts_of(cause, now=now)
-            return _Link(exc, kinds, told, _stated(exc, kinds, told))
         facts = facts_of(exc, now=now)
-        return _Link(exc, kinds, facts, _by_table(exc, kinds, facts))
+        reading: Reading | Fault | None
+        reading, complaint = self._own_opinion(exc, kinds)
+        if reading is None and isinstance(exc, FaultError):
+            reading = _stated(exc, facts_of(_CAUSE_OF(exc), now=now))
+        if reading is None:
+            reading = _by_table(exc, kinds, facts)
+        if reading is None:
+            reading, also = self._own_opinion(exc, _ROOTS)
+            complaint = complaint or also
+        return _Link(exc, kinds, facts, reading, complaint)
 
-    def _own_opinion(self, exc: BaseException, kinds: tuple[str, ...]) -> "Reading | Fault | None":
+    def _own_opinion(
+        self, exc: BaseException, kinds: tuple[str, ...]
+    ) -> tuple[Reading | Fault | None, str | None]:
+        """What the application's classifiers say, and what is wrong with them, if anything."""
+        complaint = None
         for kind in kinds:
             own = self._own.get(kind)
-            opinion = None if own is None else _opinion(own, exc)
+            if own is None:
+                continue
+            opinion, complaint = _opinion(own, exc)
             if opinion is not None:
-                return opinion if isinstance(opinion, Fault) else Reading(opinion)
-        return None
+                return opinion if isinstance(opinion, Fault) else Reading(opinion), None
+        return None, complaint
 
     def _of_group(
         self, group: BaseExceptionGroup[BaseException], validating: Validating, now: datetime | None
@@ -158,6 +168,8 @@ class _Link:
     kinds: tuple[str, ...]
     facts: Facts
     reading: Reading | Fault | None
+    complaint: str | None = None
+    """What is wrong with the application's classifier for it, if anything."""
 
     @property
     def code(self) -> FaultCode | None:
@@ -170,7 +182,8 @@ class _Link:
 
     @property
     def said(self) -> str:
-        return f"{_kind(self.error)}: {self.facts.text or told_by(self.error) or 'no message'}"
+        words = f"{_kind(self.error)}: {self.facts.text or told_by(self.error) or 'no message'}"
+        return words if self.complaint is None else f"[{self.complaint}] {words}"
 
 
 def _may_decide(link: _Link, best: _Link | None, *, is_outermost: bool) -> bool:
@@ -209,29 +222,40 @@ def _kinds_along(path: list[_Link]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(kind for link in path for kind in link.kinds))
 
 
-def _stated(exc: FaultError, kinds: tuple[str, ...], cause: Facts) -> Fault:
+def _completed(fault: Fault, path: list[_Link]) -> Fault:
+    """A fault that somebody stated, with the names along the way and, lacking one, a message."""
+    kinds = tuple(dict.fromkeys([*_kinds_along(path), *fault.kinds]))
+    if fault.message == fault.code.meaning:
+        return replace(fault, message=path[0].said, kinds=kinds, fingerprint="")
+    return replace(fault, kinds=kinds)
+
+
+def _stated(exc: FaultError, cause: Facts) -> Fault:
     """What a handler said in so many words, with what only the cause's response knows."""
     code, status = text_of(attribute(exc, "code")) or "", attribute(exc, "status")
     wait = attribute(exc, "retry_after_seconds")
     return Fault(
         FaultCode[code] if code in FaultCode.__members__ else FaultCode.UNKNOWN,
         told_by(exc),
-        status=status if isinstance(status, int) else cause.status,
+        status=status if isinstance(status, int) else None,
         retry_after_seconds=cause.retry_after_seconds if wait is None else wait,
         request_id=text_of(attribute(exc, "request_id")) or cause.request_id,
         ambiguous=attribute(exc, "ambiguous") is True,
         detail=text_of(attribute(exc, "detail")),
-        kinds=kinds,
+        final=cause.told_not_to_retry,
+        kinds=_kinds(exc),
     )
 
 
-def _opinion(own: Own, exc: BaseException) -> FaultCode | Fault | None:
-    """What the application's classifier says; one that fails or answers nonsense says nothing."""
+def _opinion(own: Own, exc: BaseException) -> tuple[FaultCode | Fault | None, str | None]:
+    """What a classifier says; of one that fails or answers nonsense, what is wrong with it."""
+    name = getattr(own, "__name__", type(own).__name__)
     try:
         answer = own(exc)
-        return answer if answer is None or isinstance(answer, Fault) else FaultCode(answer)
-    except Exception:  # noqa: BLE001 - classify never raises
-        return None
+        known = answer is None or isinstance(answer, Fault)
+        return (answer if known else code_named(answer)), None
+    except Exception as error:  # noqa: BLE001 - classify never raises
+        return None, f"classifier {name} failed: {type(error).__name__}"
 
 
 def _chain(exc: BaseException) -> Iterator[BaseException]:
@@ -277,9 +301,9 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
 
 
 def _kinds(exc: BaseException) -> tuple[str, ...]:
-    """The names of its classes, most specific first, without the roots that say nothing."""
+    """The names of its classes, most specific first."""
     names = (class_name(kind) for kind in islice(_MRO_OF(type(exc)), MOST_KINDS))
-    return tuple(name for name in names if name not in _ROOTS)
+    return tuple(name for name in names if name not in _ROOTS and name != "object")
 
 
 def _kind(exc: object) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from seawall.decisions.backoff import Backoff, Window
-from seawall.decisions.policy import Fail, Judgement, Policy, Rule, Verdict
+from seawall.decisions.policy import Fail, Judgement, Policy, Verdict
+from seawall.decisions.rule import Rule
 from seawall.faults import FINAL_CODES, Fault, FaultCode
 
 MOST_ROWS = 15
@@ -21,6 +22,7 @@ class Explanation:
     """A verdict and the sentences that lead to it."""
 
     verdict: Verdict
+    attempt: int
     rule: str
     window: Window | None
     sentences: tuple[str, ...]
@@ -56,11 +58,11 @@ def explain(
         _who_judges(policy, judgement.rule),
         *_allowance(policy, judgement, attempt),
         *(_why_not(policy, judgement, fault) if isinstance(verdict, Fail) else ()),
-        *(_delay(judgement, fault) if judgement.reason is None else ()),
+        *(_delay(judgement, fault, attempt) if judgement.reason is None else ()),
         *_clock(policy, judgement, verdict),
     )
     window = judgement.window if judgement.reason is None else None
-    return Explanation(verdict, rule_name(policy, judgement.rule), window, sentences)
+    return Explanation(verdict, attempt, rule_name(policy, judgement.rule), window, sentences)
 
 
 def rule_name(policy: Policy, rule: Rule) -> str:
@@ -91,7 +93,8 @@ def in_words(seconds: float) -> str:
     if seconds > 0 and round(seconds, 3) < 1:
         return f"{seconds * 1_000:.0f} ms"
     if round(seconds, 1) < 2 * _MINUTE:
-        return f"{seconds:.1f}".removesuffix(".0") + " s"
+        text = f"{seconds:.2f}" if seconds < 10 else f"{seconds:.1f}"
+        return text.rstrip("0").rstrip(".") + " s"
     for least, size, unit, smaller, name in (
         (2 * _DAY, _DAY, "d", _HOUR, "h"),
         (_HOUR, _HOUR, "h", _MINUTE, "min"),
@@ -125,17 +128,30 @@ def backoff_in_words(backoff: Backoff) -> str:
         "none": "",
         "full": ", full jitter (0 to all of it)",
         "equal": ", equal jitter (half to all of it)",
-        "proportional": f", ±{backoff.jitter_ratio:.0%}",
-        "additive": f", plus 0 to {in_words(backoff.jitter_seconds)}",
-    }[backoff.jitter]
+        "proportional": f", ±{backoff.jitter_ratio or 0:.0%}",
+        "additive": f", plus 0 to {in_words(backoff.jitter_seconds or 0)}",
+    }[backoff.jitter or "none"]
     cap = "" if backoff.cap_seconds is None else f", at most {in_words(backoff.cap_seconds)}"
     return curve + jitter + cap
+
+
+def remarks(rule: Rule) -> list[str]:
+    """What a retrying rule does, in a few words each."""
+    failures = f"{rule.max_attempts} failure{'s' if rule.max_attempts != 1 else ''} by this rule"
+    return [
+        backoff_in_words(rule.backoff),
+        *([failures] if rule.max_attempts else []),
+        *([] if rule.counts else ["uses up no attempt"]),
+        *(["only with a Retry-After"] if rule.needs_retry_after else []),
+    ]
 
 
 def _who_judges(policy: Policy, rule: Rule) -> str:
     name = rule_name(policy, rule)
     if name == "otherwise":
         return f"No rule of {policy.name} is on it, so `otherwise` judges it."
+    if FaultCode.WORKER_LOST in rule.matchers:
+        return f"{name.capitalize()} of {policy.name} judges lost workers: they have their own."
     return f"{name.capitalize()} of {policy.name} judges it, the first that matches: {rule.title}."
 
 
@@ -170,10 +186,11 @@ def _why_not(policy: Policy, judgement: Judgement, fault: Fault) -> Iterator[str
         )
 
 
-def _delay(judgement: Judgement, fault: Fault) -> Iterator[str]:
+def _delay(judgement: Judgement, fault: Fault, attempt: int) -> Iterator[str]:
     backoff = judgement.rule.backoff
-    own = window_in_words(backoff.window(judgement.own))
-    yield f"Its own wait: {backoff_in_words(backoff)}; after failure {judgement.own}: {own}."
+    number = judgement.own if judgement.rule.has_own_count else attempt
+    own = window_in_words(backoff.window(number))
+    yield f"Its own wait: {backoff_in_words(backoff)}; after failure {number}: {own}."
     hint = fault.retry_after_seconds
     if hint is not None:
         yield (
@@ -188,8 +205,8 @@ def _clock(policy: Policy, judgement: Judgement, verdict: Verdict) -> Iterator[s
         return
     if isinstance(verdict, Fail):
         yield (
-            f"Of the {in_words(limit)} since the first attempt {in_words(max(0.0, left))} are "
-            "left, less than the wait."
+            f"The policy allows {in_words(limit)} from the first attempt on, of which "
+            f"{in_words(max(0.0, left))} is left; the wait is {window_in_words(judgement.window)}."
         )
     else:
         yield f"The policy allows {in_words(limit)} from the first attempt on."

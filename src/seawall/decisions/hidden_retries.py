@@ -7,8 +7,8 @@ off. None means: none, or not a client that is known here.
 
 from dataclasses import dataclass
 
+from seawall.decisions.facts import attribute
 from seawall.decisions.matching import class_name
-from seawall.decisions.reading import attribute
 
 BOTOCORE_ATTEMPTS = {"legacy": 5, "standard": 3, "adaptive": 3}
 GENAI_AIOHTTP_RETRIES = 1

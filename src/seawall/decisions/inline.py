@@ -1,25 +1,28 @@
 """Calling now, with a policy, for code that has no queue.
 
-The same verdicts as a worker's, carried out by waiting: in the caller's thread, or on its event
-loop. Only `Exception`s are judged; a cancellation or Ctrl-C goes straight through. When the
-policy gives up, the caller gets the original exception, with a note that says why.
+The same verdicts as a worker's, carried out by waiting on the clock that it is given: in the
+caller's thread, or on its event loop. Only `Exception`s are judged; a cancellation or Ctrl-C goes
+straight through. When the policy gives up, the caller gets the original exception, with a note
+that says why. Nobody sleeps for hours because an upstream said so: a wait longer than
+`longest_wait_seconds` ends the call as `deadline`.
 """
 
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from seawall.clock import Clock, SystemClock
 from seawall.decisions.classify import CLASSIFIER, Classifier
-from seawall.decisions.policy import Fail, Policy, Retry
+from seawall.decisions.policy import Fail, Policy, Retry, Verdict
 from seawall.faults import Fault, FaultCode
 from seawall.telemetry import ConfigMissing, Event, GaveUp, RetryScheduled, emit, fault_fields
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MOST_REMEMBERED = 1_000
+LONGEST_WAIT_SECONDS = 900.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,8 +32,11 @@ class _Story:
     task: str
     started: float
     attempt_started: float
+    calls: int = 0
     attempt: int = 1
-    earlier: list[Fault] = field(default_factory=list)
+    """The try under way, among those that count."""
+    failures: Counter[int] = field(default_factory=Counter)
+    """By rule, how many attempts failed by it."""
     previous_delay_seconds: float | None = None
 
 
@@ -42,60 +48,57 @@ class Inline:
     rng: random.Random = field(default_factory=random.Random)
     clock: Clock = field(default_factory=SystemClock)
     classifier: Classifier = CLASSIFIER
-    asleep: Callable[[float], Awaitable[None]] | None = None
-    """How the async twin waits; the event loop's own sleep unless a test says otherwise."""
+    longest_wait_seconds: float = LONGEST_WAIT_SECONDS
 
     def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function's value, from the first attempt that succeeds."""
         story = self._begin(fn)
         while True:
-            story.attempt_started = self.clock.monotonic()
+            self._begin_attempt(story)
             try:
-                return fn(*args, **kwargs)
+                value = fn(*args, **kwargs)
             except Exception as error:
                 delay = self._delay_or_none(story, error)
                 if delay is None:
                     raise
+            else:
+                _refuse_coroutine(value, story.task)
+                return value
             self.clock.sleep(delay)
 
     async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """The awaited value, from the first attempt that succeeds."""
         story = self._begin(fn)
         while True:
-            story.attempt_started = self.clock.monotonic()
+            self._begin_attempt(story)
             try:
-                return await fn(*args, **kwargs)
+                promise: Any = fn(*args, **kwargs)
+                if isinstance(promise, Awaitable):
+                    return await promise  # type: ignore[no-any-return]
             except Exception as error:
                 delay = self._delay_or_none(story, error)
                 if delay is None:
                     raise
-            await self._wait(delay)
-
-    async def _wait(self, seconds: float) -> None:
-        if self.asleep is not None:
-            await self.asleep(seconds)
-            return
-        import asyncio  # noqa: PLC0415 - `import seawall` stays light
-
-        await asyncio.sleep(seconds)
+            else:
+                raise TypeError(f"{story.task} gave nothing to await: use policy.call")
+            await self.clock.asleep(delay)
 
     def _begin(self, fn: object) -> _Story:
+        if not callable(fn):
+            raise TypeError(f"expected a function to call, found {fn!r}")
         now = self.clock.monotonic()
         name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
         return _Story(task=name, started=now, attempt_started=now)
+
+    def _begin_attempt(self, story: _Story) -> None:
+        story.calls += 1
+        story.attempt_started = self.clock.monotonic()
 
     def _delay_or_none(self, story: _Story, error: Exception) -> float | None:
         """How long to wait before the next attempt; None where there is none."""
         fault = self.classifier.classify(error, now=self.clock.now())
         now = self.clock.monotonic()
-        verdict = self.policy.decide(
-            fault,
-            attempt=story.attempt,
-            rng=self.rng,
-            elapsed_seconds=now - story.started,
-            earlier=story.earlier,
-            previous_delay_seconds=story.previous_delay_seconds,
-        )
+        verdict = self._verdict(story, fault, now - story.started)
         facts = {
             "task": story.task,
             "attempt": story.attempt,
@@ -107,19 +110,39 @@ class Inline:
         for event in _events(verdict, fault, facts):
             emit(event)
         if isinstance(verdict, Fail):
-            tries = len(story.earlier) + 1
-            error.add_note(
-                f"seawall: gave up after {tries} attempt{'s' if tries > 1 else ''} "
-                f"({verdict.reason}; {fault.code}; policy {self.policy.name})"
-            )
+            tries = f"{story.calls} attempt{'s' if story.calls > 1 else ''}"
+            reason = f"{verdict.reason}; {fault.code}; policy {self.policy.name}"
+            error.add_note(f"seawall: gave up after {tries} ({reason})")
             return None
         story.attempt += verdict.counts
-        story.earlier = [*story.earlier[-MOST_REMEMBERED:], fault]
         story.previous_delay_seconds = verdict.delay_seconds
         return verdict.delay_seconds
 
+    def _verdict(self, story: _Story, fault: Fault, elapsed_seconds: float) -> Verdict:
+        rule = self.policy.rule_for(fault)
+        story.failures[id(rule)] += 1
+        verdict = self.policy.judge_by(
+            rule,
+            fault,
+            attempt=story.attempt,
+            own=story.failures[id(rule)],
+            elapsed_seconds=elapsed_seconds,
+            previous_delay_seconds=story.previous_delay_seconds,
+        ).verdict(self.rng)
+        if isinstance(verdict, Retry) and verdict.delay_seconds > self.longest_wait_seconds:
+            return Fail("deadline")
+        return verdict
 
-def _events(verdict: Retry | Fail, fault: Fault, facts: dict[str, object]) -> list[Event]:
+
+def _refuse_coroutine(value: object, task: str) -> None:
+    """A coroutine that nobody awaits is a call that was never made."""
+    close = getattr(value, "close", None)
+    if isinstance(value, Awaitable) and callable(close):
+        close()
+        raise TypeError(f"{task} is async: use `await policy.acall(…)`")
+
+
+def _events(verdict: Verdict, fault: Fault, facts: dict[str, object]) -> list[Event]:
     events: list[Event] = []
     if fault.code is FaultCode.CONFIG_MISSING:
         events.append(ConfigMissing(**facts))  # type: ignore[arg-type]
@@ -127,5 +150,6 @@ def _events(verdict: Retry | Fail, fault: Fault, facts: dict[str, object]) -> li
         events.append(GaveUp(reason=verdict.reason, **facts))  # type: ignore[arg-type]
     else:
         delay_ms = round(verdict.delay_seconds * 1_000)
-        events.append(RetryScheduled(delay_ms=delay_ms, **facts))  # type: ignore[arg-type]
+        retry = RetryScheduled(delay_ms=delay_ms, counts=verdict.counts, **facts)  # type: ignore[arg-type]
+        events.append(retry)
     return events

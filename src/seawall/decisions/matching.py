@@ -45,7 +45,11 @@ def normalised(on: Matchers) -> tuple[Matcher, ...]:
     several = [on] if one else list(islice(on, MOST_MATCHERS + 1))  # type: ignore[arg-type]
     if not 1 <= len(several) <= MOST_MATCHERS:
         raise ValueError(f"found {len(several)} entries, expected 1 to {MOST_MATCHERS}")
-    return tuple(_normal(item) for item in several)
+    found = tuple(_normal(item) for item in several)
+    alone = next((word for word in ("all", "none") if word in found), None)
+    if alone is not None and len(found) > 1:
+        raise ValueError(f"found {alone!r} beside others, expected it alone")
+    return found
 
 
 def matches(on: tuple[Matcher, ...], fault: Fault) -> bool:
@@ -67,7 +71,7 @@ def _normal(item: object) -> Matcher:
     if isinstance(item, FaultCode):
         return item
     if isinstance(item, type) and issubclass(item, BaseException):
-        return class_name(item)
+        return _normal_text(class_name(item))
     if isinstance(item, int) and not isinstance(item, bool) and 100 <= item <= 599:
         return int(item)
     if isinstance(item, str):
@@ -76,6 +80,8 @@ def _normal(item: object) -> Matcher:
 
 
 def _normal_text(text: str) -> Matcher:
+    if text in ("Exception", "BaseException"):  # the classes of everything
+        return "all"
     if text in KEYWORDS or _STATUS_CLASS.fullmatch(text):
         return text
     if text in FaultCode.__members__:

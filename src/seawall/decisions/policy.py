@@ -9,23 +9,24 @@ Counting. `attempt` is the number of the try that just failed, counting only tri
 1 + the earlier failures whose verdict said so. A rule's own allowance counts only failures that
 the same rule judged, which is why `decide` takes the earlier faults; without them it assumes that
 every earlier attempt failed by the same rule. A rule that does not count is bound by its own
-allowance and by time, never by the policy's `max_attempts`.
+allowance and by time, never by the policy's `max_attempts`. A rule with an allowance of its own, or
+that does not count, has a curve of its own; the others share the policy's count.
 
 Retry-After is a lower bound. The wait is the hint plus a spread, so that all who were told the
 same do not come back together; our own curve may make it longer, never shorter.
 """
 
-import dataclasses
 import hashlib
 import json
 import random
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal, ParamSpec, TypeVar
 
-from seawall.decisions.backoff import LONGEST_SECONDS, Backoff, Window
-from seawall.decisions.matching import Matcher, Matchers, matches, normalised
+from seawall.decisions.backoff import LONGEST_SECONDS, Window, is_number
+from seawall.decisions.rule import FAIL_THE_REST, WORKER_LOST, Rule, need, need_attempts
+from seawall.errors import PolicyError
 from seawall.faults import FINAL_CODES, Fault, FaultCode
 
 P = ParamSpec("P")
@@ -34,7 +35,6 @@ R = TypeVar("R")
 Reason = Literal["fatal", "exhausted", "deadline"]
 
 MOST_RULES = 100
-MOST_ATTEMPTS = 1_000_000
 SPREAD_LEAST_SECONDS = 5.0
 SPREAD_MOST_SECONDS = 20.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -60,61 +60,6 @@ class Fail:
 
 
 Verdict = Retry | Fail
-
-CAREFUL = Backoff(curve="exponential", base_seconds=2, cap_seconds=300, jitter="equal")
-"""The back-off of a rule that names none."""
-
-
-def _need_attempts(found: int | None) -> None:
-    """`ValueError` unless this is an allowance of attempts."""
-    if found is not None and (isinstance(found, bool) or not 1 <= found <= MOST_ATTEMPTS):
-        raise ValueError(f"max_attempts: found {found!r}, expected 1 to {MOST_ATTEMPTS}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """What to do about the faults that it is `on`; see `matching` for how those are named."""
-
-    on: InitVar[Matchers]
-    matchers: tuple[Matcher, ...] = field(init=False)
-    _codes: frozenset[FaultCode] = field(init=False, repr=False, compare=False)
-    _others: tuple[Matcher, ...] = field(init=False, repr=False, compare=False)
-    retry: bool = True
-    max_attempts: int | None = None
-    """How many attempts may fail by this rule before it gives up; None leaves it to the policy."""
-    counts: bool = True
-    """Whether such a failure uses up one of the policy's attempts."""
-    needs_retry_after: bool = False
-    """Retry only where the upstream said when."""
-    backoff: Backoff = CAREFUL
-
-    def __post_init__(self, on: Matchers) -> None:
-        found = normalised(on)
-        codes = frozenset(matcher for matcher in found if isinstance(matcher, FaultCode))
-        object.__setattr__(self, "matchers", found)
-        object.__setattr__(self, "_codes", codes)
-        object.__setattr__(self, "_others", tuple(m for m in found if m not in codes))
-        _need_attempts(self.max_attempts)
-
-    def matches(self, fault: Fault) -> bool:
-        """Whether it judges this fault; codes, by far the most common, cost one look."""
-        return fault.code in self._codes or bool(self._others and matches(self._others, fault))
-
-    @property
-    def title(self) -> str:
-        """What it matches, in words."""
-        return ", ".join(map(str, self.matchers))
-
-
-WORKER_LOST = Rule(
-    on=FaultCode.WORKER_LOST,
-    max_attempts=5,
-    counts=False,
-    backoff=Backoff(curve="exponential", base_seconds=1, cap_seconds=60, jitter="equal"),
-)
-"""Every policy has this rule unless it names WORKER_LOST itself: a crash has its own allowance."""
-
-FAIL_THE_REST = Rule(on="all", retry=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +106,21 @@ class Policy:
     """A hash of the content: two policies that decide alike have the same version."""
 
     def __post_init__(self) -> None:
+        put = object.__setattr__
+        for name in ("max_elapsed_seconds", "max_wait_seconds"):
+            found = getattr(self, name)
+            need(
+                found is None or (is_number(found) and 0 < found <= LONGEST_SECONDS),
+                f"{name}: found {found!r}, expected a number of seconds above 0",
+            )
+            put(self, name, None if found is None else float(found))
+        _need_policy(self)
         rules = tuple(self.rules)
         if not any(FaultCode.WORKER_LOST in rule.matchers for rule in rules):
             rules = (*rules, WORKER_LOST)
-        object.__setattr__(self, "rules", rules)
-        _need_policy(self)
+        put(self, "rules", rules)
         text = json.dumps(self.content(), sort_keys=True, separators=(",", ":"))
-        object.__setattr__(self, "version", hashlib.sha256(text.encode()).hexdigest()[:12])
+        put(self, "version", hashlib.sha256(text.encode()).hexdigest()[:12])
 
     @property
     def id(self) -> str:
@@ -211,11 +164,31 @@ class Policy:
         if attempt < 1:
             raise ValueError(f"attempt: found {attempt}, expected 1 or more")
         rule = self.rule_for(fault)
-        own = attempt if earlier is None else 1 + self._failed_by(rule, earlier)
+        own = attempt if earlier is None else 1 + self._failed_by(rule, fault, earlier)
+        return self.judge_by(
+            rule,
+            fault,
+            attempt=attempt,
+            own=own,
+            elapsed_seconds=elapsed_seconds,
+            previous_delay_seconds=previous_delay_seconds,
+        )
+
+    def judge_by(
+        self,
+        rule: Rule,
+        fault: Fault,
+        *,
+        attempt: int,
+        own: int,
+        elapsed_seconds: float = 0.0,
+        previous_delay_seconds: float | None = None,
+    ) -> Judgement:
+        """As `judge`, for whoever keeps count of `own`, the attempts that failed by this rule."""
         reason = self._reason_to_fail(rule, fault, attempt, own)
         if reason is not None:
             return Judgement(rule, own, reason)
-        window = self._window(rule, fault, own, previous_delay_seconds)
+        window = self._window(rule, fault, attempt, own, previous_delay_seconds)
         if self.max_elapsed_seconds is None:
             return Judgement(rule, own, None, window)
         remaining = self.max_elapsed_seconds - elapsed_seconds
@@ -233,14 +206,15 @@ class Policy:
         return self.otherwise
 
     def content(self) -> dict[str, object]:
-        """Everything that decides, as plain data, defaults included; not the name or the prose."""
-        return {
+        """Everything that decides, as the table that gives an equal policy; no name, no prose."""
+        table = {
             "max_attempts": self.max_attempts,
             "max_elapsed_seconds": self.max_elapsed_seconds,
             "max_wait_seconds": self.max_wait_seconds,
-            "rules": [_rule_content(rule) for rule in self.rules],
-            "otherwise": _rule_content(self.otherwise),
+            "rules": [rule.content() for rule in self.rules],
+            "otherwise": {k: v for k, v in self.otherwise.content().items() if k != "on"},
         }
+        return {name: value for name, value in table.items() if value is not None}
 
     def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call `fn` now, and again as this policy says; waits in this thread. See `inline`."""
@@ -254,9 +228,18 @@ class Policy:
 
         return await Inline(self).acall(fn, *args, **kwargs)
 
-    def _failed_by(self, rule: Rule, earlier: Sequence[Fault | FaultCode]) -> int:
-        faults = (past if isinstance(past, Fault) else _BARE[FaultCode(past)] for past in earlier)
-        return sum(self.rule_for(past) is rule for past in faults)
+    def _failed_by(self, rule: Rule, fault: Fault, earlier: Sequence[Fault | FaultCode]) -> int:
+        """How many of the earlier attempts this rule judged.
+
+        A bare code says nothing of statuses and names; one that equals the present fault's is
+        taken to have been the same trouble, so that no allowance is endless.
+        """
+        return sum(
+            self.rule_for(past) is rule
+            if isinstance(past, Fault)
+            else past == fault.code or self.rule_for(_BARE[FaultCode(past)]) is rule
+            for past in earlier
+        )
 
     def _reason_to_fail(self, rule: Rule, fault: Fault, attempt: int, own: int) -> Reason | None:
         hint = fault.retry_after_seconds
@@ -272,54 +255,61 @@ class Policy:
             return "deadline"
         return None
 
-    def _window(self, rule: Rule, fault: Fault, own: int, previous: float | None) -> Window:
+    def _window(
+        self, rule: Rule, fault: Fault, attempt: int, own: int, previous: float | None
+    ) -> Window:
         """Our own window, lifted by what the upstream asked for.
 
         A hint below the cap leaves the cap in force; a hint that reaches it is spread beyond it.
+        Nothing goes beyond `max_wait_seconds`.
         """
-        least, most = rule.backoff.window(own, previous)
+        least, most = rule.backoff.window(own if rule.has_own_count else attempt, previous)
         hint = fault.retry_after_seconds
         if hint is None:
             return least, most
         top = hint + min(SPREAD_MOST_SECONDS, max(SPREAD_LEAST_SECONDS, hint))
-        for bound in (rule.backoff.cap_seconds, self.max_wait_seconds):
-            if bound is not None and hint < bound:
-                top = min(top, bound)
-        return max(least, hint), max(most, top)
+        cap, limit = rule.backoff.cap_seconds, self.max_wait_seconds
+        if cap is not None and hint < cap:
+            top = min(top, cap)
+        if limit is not None:
+            top = min(top, limit)
+        return max(least, hint), max(hint, most, top)
 
 
 _BARE: dict[FaultCode, Fault] = {code: Fault(code) for code in FaultCode}
 
 
-def _rule_content(rule: Rule) -> dict[str, object]:
-    return {
-        "on": [str(m) if isinstance(m, FaultCode) else m for m in rule.matchers],
-        "retry": rule.retry,
-        "max_attempts": rule.max_attempts,
-        "counts": rule.counts,
-        "needs_retry_after": rule.needs_retry_after,
-        "backoff": dataclasses.asdict(rule.backoff) if rule.retry else None,
-    }
-
-
 def _need_policy(policy: Policy) -> None:
-    """`ValueError`, naming the field, unless the policy can judge and will end."""
-    if not _NAME.fullmatch(policy.name):
-        raise ValueError(
-            f"name: found {policy.name!r}, expected letters, digits, '.', '_', '-', at most 100"
-        )
-    _need_attempts(policy.max_attempts)
-    for name in ("max_elapsed_seconds", "max_wait_seconds"):
-        found = getattr(policy, name)
-        if found is not None and not 0 < found <= LONGEST_SECONDS:
-            raise ValueError(f"{name}: found {found!r}, expected a number of seconds above 0")
-    if len(policy.rules) > MOST_RULES:
-        raise ValueError(f"rules: found {len(policy.rules)}, expected at most {MOST_RULES}")
-    for place, rule in [*enumerate(policy.rules), ("otherwise", policy.otherwise)]:
-        endless = rule.max_attempts is None and (policy.max_attempts is None or not rule.counts)
-        if rule.retry and endless and policy.max_elapsed_seconds is None:
-            where = place if place == "otherwise" else f"rules[{place}]"
-            raise ValueError(
-                f"{where} ({rule.title}): would retry for ever; give the rule max_attempts, "
-                "or the policy max_attempts or max_elapsed_seconds"
-            )
+    """`PolicyError`, naming the field, unless the policy can judge and will end."""
+    need(
+        _NAME.fullmatch(str(policy.name)) is not None,
+        f"name: found {policy.name!r}, expected letters, digits, '.', '_', '-', at most 100",
+    )
+    need_attempts(policy.max_attempts)
+    count = len(policy.rules)
+    need(count <= MOST_RULES, f"rules: found {count}, expected at most {MOST_RULES}")
+    everything: str | None = None
+    for place, rule in enumerate(policy.rules):
+        where = f"rules[{place}]"
+        need(isinstance(rule, Rule), f"{where}: found {rule!r}, expected a Rule")
+        reached = everything is None or FaultCode.WORKER_LOST in rule.matchers
+        need(reached, f"{where} ({rule.title}): is never reached, {everything} is on all")
+        everything = everything or (where if "all" in rule.matchers else None)
+        _need_end(policy, rule, f"{where} ({rule.title})")
+    otherwise = policy.otherwise
+    need(isinstance(otherwise, Rule), f"otherwise: found {otherwise!r}, expected a Rule")
+    need(otherwise.matchers == ("all",), 'otherwise.on: expected "all": it judges the rest')
+    _need_end(policy, otherwise, "otherwise")
+
+
+def _need_end(policy: Policy, rule: Rule, where: str) -> None:
+    """Refuse a rule by which a job could be retried for ever."""
+    bounded = rule.max_attempts is not None or policy.max_elapsed_seconds is not None
+    if not rule.retry or bounded or (rule.counts and policy.max_attempts is not None):
+        return
+    why = "" if rule.counts else "its failures use up none of the policy's attempts and "
+    also = "max_attempts or " if rule.counts else ""
+    raise PolicyError(
+        f"{where}: {why}would retry for ever; give the rule max_attempts, "
+        f"or the policy {also}max_elapsed_seconds"
+    )

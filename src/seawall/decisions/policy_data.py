@@ -1,4 +1,4 @@
-"""A policy as plain data, such as TOML gives, and back.
+"""A policy from plain data, such as TOML gives; `Policy.content` is the way back.
 
     [policies.my-llm]
     max_attempts = 4
@@ -11,16 +11,15 @@ The keys are the field names of `Policy`, `Rule` and `Backoff`. Every mistake is
 that says where it stands, what was found and what is allowed.
 """
 
-import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from seawall.decisions.backoff import Backoff
-from seawall.decisions.matching import ALLOWED
-from seawall.decisions.policy import CAREFUL, Policy, Rule
+from seawall.decisions.backoff import CURVES, JITTERS, Backoff, is_number
+from seawall.decisions.matching import ALLOWED, normalised
+from seawall.decisions.policy import Policy
+from seawall.decisions.rule import Rule
 from seawall.errors import PolicyError
 from seawall.redact import one_line
 
@@ -35,21 +34,15 @@ class Kind:
     fits: Callable[[object], bool]
 
 
-def _is_number(found: object) -> bool:
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        return False
-    return not math.isnan(found)
-
-
 def _is_list(found: object, fits: Callable[[object], bool]) -> bool:
     return isinstance(found, list | tuple) and all(fits(item) for item in found)
 
 
 _TEXT = Kind("text", lambda found: isinstance(found, str))
-_WHOLE = Kind("a whole number", lambda found: _is_number(found) and isinstance(found, int))
-_NUMBER = Kind("a number", _is_number)
+_WHOLE = Kind("a whole number", lambda found: is_number(found) and isinstance(found, int))
+_NUMBER = Kind("a number", is_number)
 _BOOLEAN = Kind("true or false", lambda found: isinstance(found, bool))
-_NUMBERS = Kind("a list of numbers", lambda found: _is_list(found, _is_number))
+_NUMBERS = Kind("a list of numbers", lambda found: _is_list(found, is_number))
 _TABLE = Kind("a table", lambda found: isinstance(found, Mapping))
 _TABLES = Kind("a list of tables", lambda found: _is_list(found, _TABLE.fits))
 _MATCHERS = Kind(ALLOWED, lambda found: isinstance(found, str | int | list | tuple))
@@ -72,12 +65,12 @@ _RULE_KEYS = {
     "backoff": _TABLE,
 }
 _BACKOFF_KEYS = {
-    "curve": _TEXT,
+    "curve": Kind(f"one of {', '.join(CURVES)}", CURVES.__contains__),
     "base_seconds": _NUMBER,
     "factor": _NUMBER,
     "schedule_seconds": _NUMBERS,
     "cap_seconds": _NUMBER,
-    "jitter": _TEXT,
+    "jitter": Kind(f"one of {', '.join(JITTERS)}", JITTERS.__contains__),
     "jitter_ratio": _NUMBER,
     "jitter_seconds": _NUMBER,
 }
@@ -102,18 +95,15 @@ def policy_from(name: str, table: object, where: str) -> Policy:
             for place, rule in enumerate(values["rules"])
         )
     if "otherwise" in values:
-        otherwise = values["otherwise"]
-        values["otherwise"] = _rule_from({"on": "all", **otherwise}, f"{where}.otherwise")
+        values["otherwise"] = _otherwise_from(values["otherwise"], f"{where}.otherwise")
     return _made(where, lambda: Policy(name=name, **values))
 
 
-def table_of(policy: Policy) -> dict[str, Any]:
-    """The policy as the table that gives an equal one."""
-    table: dict[str, Any] = _without_defaults(policy, "name", "rules", "otherwise")
-    table["rules"] = [_rule_table(rule) for rule in policy.rules]
-    otherwise = _rule_table(policy.otherwise)
-    del otherwise["on"]
-    return {**table, "otherwise": otherwise}
+def _otherwise_from(table: Mapping[str, object], where: str) -> Rule:
+    _checked(table, {key: kind for key, kind in _RULE_KEYS.items() if key != "on"}, where)
+    if "retry" not in table:
+        raise PolicyError(f"{where}.retry: is missing, expected true or false")
+    return _rule_from({"on": "all", **table}, where)
 
 
 def _rule_from(table: object, where: str) -> Rule:
@@ -122,18 +112,15 @@ def _rule_from(table: object, where: str) -> Rule:
         raise PolicyError(f"{where}.on: is missing, expected {ALLOWED}")
     if "backoff" in values:
         values["backoff"] = _backoff_from(values["backoff"], f"{where}.backoff")
-    on = values.pop("on")
     try:
-        Rule(on=on)
-    except (ValueError, TypeError) as error:
+        normalised(values["on"])
+    except ValueError as error:
         raise PolicyError(f"{where}.on: {error}") from None
-    return _made(where, lambda: Rule(on=on, **values))
+    return _made(where, lambda: Rule(**values))
 
 
 def _backoff_from(table: object, where: str) -> Backoff:
     values = _checked(table, _BACKOFF_KEYS, where)
-    if "curve" not in values:
-        raise PolicyError(f"{where}.curve: is missing, expected the name of a curve")
     return _made(where, lambda: Backoff(**values))
 
 
@@ -157,25 +144,6 @@ def _checked(table: object, keys: Mapping[str, Kind], where: str) -> dict[str, A
         if not kind.fits(found):
             raise PolicyError(f"{where}.{key}: found {_shown(found)}, expected {kind.expected}")
     return dict(table)
-
-
-def _rule_table(rule: Rule) -> dict[str, Any]:
-    table: dict[str, Any] = {"on": [m if isinstance(m, int) else str(m) for m in rule.matchers]}
-    table |= _without_defaults(rule, "backoff")
-    if rule.backoff != CAREFUL:
-        table["backoff"] = _without_defaults(rule.backoff)
-    return table
-
-
-def _without_defaults(value: Any, *leave_out: str) -> dict[str, Any]:
-    """The fields that say something; a tuple becomes a list, as TOML has it."""
-    table: dict[str, Any] = {}
-    for field in dataclasses.fields(value):
-        found = getattr(value, field.name)
-        if not field.init or field.name in leave_out or found == field.default:
-            continue
-        table[field.name] = list(found) if isinstance(found, tuple) else found
-    return table
 
 
 def _shown(found: object) -> str:

@@ -7,7 +7,8 @@ differs from the system it came from, its notes say so.
 from difflib import get_close_matches
 
 from seawall.decisions.backoff import Backoff
-from seawall.decisions.policy import Policy, Rule
+from seawall.decisions.policy import Policy
+from seawall.decisions.rule import Rule
 from seawall.errors import UnknownPolicyError
 from seawall.faults import FaultCode as F
 
@@ -186,7 +187,10 @@ SAMPLE_LLM = Policy(
     description="An LLM stage: as sample-stage, only for 429, 500, 502, 503, 504 and transport.",
     notes=_CAP_NOTE,
     max_attempts=3,
-    rules=(Rule(on=(429, 500, 502, 503, 504, "transport"), backoff=_sample_backoff(30)),),
+    rules=(
+        Rule(on=F.QUOTA_EXHAUSTED, retry=False),
+        Rule(on=(429, 500, 502, 503, 504, "transport"), backoff=_sample_backoff(30)),
+    ),
 )
 SAMPLE_FILTER = Policy(
     name="sample-filter",

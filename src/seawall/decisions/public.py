@@ -82,7 +82,7 @@ CONVERTER_CODES = PublicMap(
         "NOT_PDF": "This file is not a PDF.",
         "TOO_LARGE": "This file is too large.",
         "GW_4XX": "The converter could not accept this file.",
-        "GW_5XX": "The converter is having trouble; the job will be tried again.",
+        "GW_5XX": "The converter is having trouble at the moment.",
         "GW_TIMEOUT": "The converter did not answer in time.",
         "IO_ERROR": "Reading or writing the file failed for a moment.",
         "NOT_READY": "The result is not ready yet.",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from seawall.decisions.reading import SAYS_NOTHING, Facts, attribute, told_by
+from seawall.decisions.facts import SAYS_NOTHING, Facts, attribute, told_by
 from seawall.faults import FaultCode
 
 _NOT_FROM_A_CAUSE = frozenset(
@@ -90,6 +90,13 @@ FIRST_ERROR_STATUS = 400
 FIRST_SERVER_STATUS = 500
 
 
+def code_of_status(status: int) -> FaultCode:
+    """What an HTTP error status means, where the response says no more."""
+    failed = status >= FIRST_SERVER_STATUS
+    general = FaultCode.UPSTREAM_ERROR if failed else FaultCode.INVALID_REQUEST
+    return _STATUS_CODES.get(status, general)
+
+
 def by_status(_: object, facts: Facts) -> Reading | None:
     """What the response says: its error words first, then its status."""
     code = next((_DECISIVE_WORDS[w] for w in _DECISIVE_WORDS if w in facts.words), None)
@@ -97,10 +104,7 @@ def by_status(_: object, facts: Facts) -> Reading | None:
     if code is None and _is_daily_quota(facts):
         code = FaultCode.QUOTA_EXHAUSTED
     if code is None and status is not None:
-        general = (
-            FaultCode.UPSTREAM_ERROR if status >= FIRST_SERVER_STATUS else FaultCode.INVALID_REQUEST
-        )
-        code = _STATUS_CODES.get(status, general)
+        code = code_of_status(status)
     if code is None:
         code = next((_GENERAL_WORDS[w] for w in _GENERAL_WORDS if w in facts.words), None)
     return None if code is None else Reading(code, ambiguous=status in _AMBIGUOUS_STATUSES)
@@ -246,16 +250,20 @@ _OWN_RESOURCES = frozenset(
 _UNREACHABLE = frozenset(
     {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EADDRNOTAVAIL}
 )
+_PASSING = frozenset(
+    {errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.EIO, errno.ESTALE, errno.EDEADLK, errno.ENOLCK}
+)
+"""What may well be over the next time: busy, interrupted, a disk or share that hiccups."""
+_GONE = Reading(FaultCode.UNAVAILABLE)
 
 
 def by_errno(exc: object, _: Facts) -> Reading | None:
-    """An OSError by its number; one without a number says nothing."""
+    """An OSError by its number; one without a number, or with any other, says nothing."""
     number = attribute(exc, "errno")
     if not isinstance(number, int):
         return None
-    if number in _OWN_RESOURCES:
-        return SATURATED
-    return Reading(FaultCode.UNAVAILABLE) if number in _UNREACHABLE else BUSY
+    kinds = ((_OWN_RESOURCES, SATURATED), (_UNREACHABLE, _GONE), (_PASSING, BUSY))
+    return next((reading for numbers, reading in kinds if number in numbers), None)
 
 
 _OBJECT_STORE_STATUS = re.compile(r"\bstatus(?: code)?:? ([45]\d\d)\b", re.IGNORECASE)

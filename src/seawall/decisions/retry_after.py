@@ -16,15 +16,17 @@ only a response without one is measured against `now`. Nothing here raises or cu
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, TypeVar
 
+from seawall.faults import LONGEST_WAIT_SECONDS
+
 T = TypeVar("T")
 
-LONGEST_HINT_SECONDS = 1e9
-"""Larger numbers are epochs or nonsense."""
+LONGEST_NUMBER = 1e9
+"""Larger numbers are no seconds to wait, but epochs."""
 LONGEST_EPOCH = 1e11
 LONGEST_TEXT = 64
 LONGEST_BODY = 65_536
@@ -55,9 +57,19 @@ def hint_seconds(
     `throttled` to false for a response that is no throttling one: many upstreams state when their
     limits reset on every answer, and that is no request to wait.
     """
+    return hint_in(header_fields(headers), body, throttled=throttled, now=now)
+
+
+def hint_in(
+    pairs: Iterable[tuple[str, str]], body: object, *, throttled: bool, now: datetime | None
+) -> float | None:
+    """As `hint_seconds`, for header fields that have already been read."""
     fields: dict[str, list[str]] = {}
-    for name, value in _whatever_can_be_read(_fields(headers)):
-        fields.setdefault(name, []).append(value)
+    for name, value in pairs:
+        if name == "date" or "retry" in name or "limit" in name:
+            fields.setdefault(name, []).extend((value, *value.split(",", MOST_NODES)))
+    # Clients join repeated fields with a comma, which is also part of an HTTP date: so each value
+    # is read as a whole and in its parts.
     date = next(filter(None, map(_date, fields.get("date", ()))), now)
     found = [
         *_explicit(fields, date),
@@ -77,7 +89,7 @@ def duration_seconds(text: str) -> float | None:
 
 
 def _is_wait(seconds: float) -> bool:
-    return math.isfinite(seconds) and 0 < seconds <= LONGEST_HINT_SECONDS
+    return math.isfinite(seconds) and 0 < seconds <= LONGEST_WAIT_SECONDS
 
 
 def _whatever_can_be_read(items: Iterator[T]) -> Iterator[T]:
@@ -109,7 +121,7 @@ def _delta_or_moment(text: str, date: datetime | None) -> float | None:
     """Seconds, a duration, an epoch or a date: whatever stands there, as a wait."""
     number = _number(text)
     if number is not None:
-        return number if abs(number) <= LONGEST_HINT_SECONDS else _since(_epoch(number), date)
+        return number if abs(number) <= LONGEST_NUMBER else _since(_epoch(number), date)
     duration = duration_seconds(text)
     return duration if duration is not None else _since(_date(text), date)
 
@@ -153,21 +165,19 @@ def _or_none(make: Callable[[], T]) -> T | None:
         return None
 
 
-def _fields(headers: object) -> Iterator[tuple[str, str]]:
-    """The headers as lower-case names and text; a name may stand there several times.
+def header_fields(headers: object) -> Iterator[tuple[str, str]]:
+    """The headers as lower-case names and text, as far as they can be read."""
+    return _whatever_can_be_read(_fields(headers))
 
-    Clients join repeated fields with a comma, which is also part of an HTTP date: so a value is
-    given as a whole and in its parts.
-    """
+
+def _fields(headers: object) -> Iterator[tuple[str, str]]:
+    """Every field; a name may stand there several times."""
     items = getattr(headers, "items", None)
     pairs: Any = items() if callable(items) else headers or ()
     for name, value in islice(pairs, MOST_NODES):
         field = _text(name)[:LONGEST_BODY].strip().lower()
         for one in islice(value, MOST_NODES) if isinstance(value, list | tuple) else (value,):
-            text = _text(one)[:LONGEST_BODY]
-            yield field, text
-            if "," in text:
-                yield from ((field, part) for part in text.split(",", MOST_NODES))
+            yield field, _text(one)[:LONGEST_BODY]
 
 
 def _text(value: object) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seawall.decisions.window import Tally
+from seawall.decisions.tally import Tally
 
 START = 1_800_000_000
 WINDOWS = st.sampled_from([1, 1.5, 2, 10, 60, 3_600])

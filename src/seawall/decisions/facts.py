@@ -11,10 +11,11 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from seawall.decisions.retry_after import hint_seconds, parsed_json
+from seawall.decisions.retry_after import header_fields, hint_in, parsed_json
 
 MOST_WORDS = 50
 LONGEST_TEXT = 8_000
+_HTTPX_FOOTNOTE = "\nFor more information check"
 
 _REQUEST_ID_HEADERS = (
     "x-request-id", "request-id", "x-amzn-requestid", "x-amz-request-id", "x-ms-request-id",
@@ -40,7 +41,7 @@ def text_of(value: object) -> str | None:
 def told_by(exc: object) -> str:
     """What the exception says of itself; empty where even that fails."""
     try:
-        return str(exc)[:LONGEST_TEXT]
+        return str(exc)[:LONGEST_TEXT].partition(_HTTPX_FOOTNOTE)[0]
     except Exception:  # noqa: BLE001 - __str__ may raise anything
         return ""
 
@@ -68,17 +69,6 @@ def headers_of(exc: object) -> object:
     return None
 
 
-def header(headers: object, name: str) -> str | None:
-    """One header's value, whatever the case of its name."""
-    try:
-        for key, value in islice(headers.items(), 1_000):  # type: ignore[attr-defined]
-            if isinstance(key, str) and key.lower() == name and isinstance(value, str):
-                return value
-    except Exception:  # noqa: BLE001 - a mapping may raise anything
-        return None
-    return None
-
-
 def body_of(exc: object) -> object:
     """The response's body as far as the client has read it, parsed where it is JSON."""
     for place in (("body",), ("details",), ("response", "Error")):
@@ -91,13 +81,13 @@ def body_of(exc: object) -> object:
     return parsed_json(content) if isinstance(content, str | bytes) else None
 
 
-def request_id_of(exc: object, headers: object) -> str | None:
+def request_id_of(exc: object, fields: Mapping[str, str]) -> str | None:
     """The upstream's own id of the call."""
     for place in (("request_id",), ("response", "ResponseMetadata", "RequestId")):
         found = text_of(attribute(exc, *place))
         if found is not None:
             return found
-    return next(filter(None, (header(headers, name) for name in _REQUEST_ID_HEADERS)), None)
+    return next((fields[name] for name in _REQUEST_ID_HEADERS if fields.get(name)), None)
 
 
 def error_words(exc: object, body: object) -> Iterator[str]:
@@ -149,13 +139,15 @@ def facts_of(exc: object, *, now: datetime | None = None) -> Facts:
     if all(attribute(exc, name) is None for name in _TELLING):
         return SAYS_NOTHING
     status, headers, body = status_of(exc), headers_of(exc), body_of(exc)
+    pairs = list(header_fields(headers))
+    fields = dict(reversed(pairs))
     throttled = status in (429, 503, 529) or status is None
     return Facts(
         status=status,
-        request_id=request_id_of(exc, headers),
-        retry_after_seconds=hint_seconds(headers, body, throttled=throttled, now=now),
+        request_id=request_id_of(exc, fields),
+        retry_after_seconds=hint_in(pairs, body, throttled=throttled, now=now),
         words=frozenset(islice(error_words(exc, body), MOST_WORDS)),
         text=error_text(body),
-        told_not_to_retry=(header(headers, "x-should-retry") or "").strip().lower() == "false",
+        told_not_to_retry=fields.get("x-should-retry", "").strip().lower() == "false",
         body=body,
     )
