@@ -53,10 +53,10 @@ _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
          + _REST_OF_QUOTED, r"\1\2[redacted]"),
         (_HEADERS, r"((?:proxy-)?authorization|(?:set-)?cookie)(" + _SETS
          + r")(?!\[redacted)[^\s'\"][^'\"]*", r"\1\2[redacted]"),
-        (("bearer",), r"\b(bearer)\s+(?!authenti|authori|credential)[\w.~+/=:-]{6,}",
+        (("bearer",), r"(bearer)\s+(?!authenti|authori|credential)[\w.~+/=:-]{6,}",
          r"\1 [redacted]"),
         (("basic", "digest", "negotiate"),
-         r"\b(basic|digest|negotiate)\s+(?!(?-i:[A-Z]?[a-z]+)(?![\w~+/=-]))[\w.~+/=:-]{6,}",
+         r"(basic|digest|negotiate)\s+(?!(?-i:[A-Z]?[a-z]+)(?![\w~+/=-]))[\w.~+/=:-]{6,}",
          r"\1 [redacted]"),
         # name=value, name: value, 'name': 'value', "name": "value", name="value with blanks"
         (_NAMES, r"(" + _SENSITIVE_NAME + r")(" + _SETS + r")(" + _QUOTE + r")" + _REST_OF_QUOTED,
@@ -148,8 +148,10 @@ def holds_secret(text: str) -> bool:
 def _readable(text: str) -> str:
     """The part that is read: cut between words, so that no half of a secret is left over."""
     head = text[:LONGEST_READ].encode("utf-8", "replace").decode("utf-8")
-    # What cannot be seen goes first: it must not split a word that gives a secret away.
-    line = _CONTROL_OR_BLANK.sub(" ", _INVISIBLE.sub("", head))
+    if _INVISIBLE.search(head):
+        # It may stand before a secret, or split the word that gives one away: look both ways.
+        head = _INVISIBLE.sub("", without_secrets(head))
+    line = _CONTROL_OR_BLANK.sub(" ", head)
     if len(text) > LONGEST_READ:
         line = line.rpartition(" ")[0] + " …"
     return line.strip()
