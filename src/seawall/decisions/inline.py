@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from inspect import iscoroutine
 from typing import Any, ParamSpec, TypeVar
 
 from seawall.clock import Clock, SystemClock
@@ -136,9 +137,8 @@ class Inline:
 
 def _refuse_coroutine(value: object, task: str) -> None:
     """A coroutine that nobody awaits is a call that was never made."""
-    close = getattr(value, "close", None)
-    if isinstance(value, Awaitable) and callable(close):
-        close()
+    if iscoroutine(value):
+        value.close()
         raise TypeError(f"{task} is async: use `await policy.acall(…)`")
 
 
