@@ -41,7 +41,7 @@ def test_the_words_never_differ_from_the_deed(name, code, attempt, hint, elapsed
         ("default", Fault(F.UNKNOWN), {}, "The rule does not retry: the same attempt would end the same way."),
         ("default", Fault(F.CANCELLED), {}, "No policy retries what a person or a deadline has ended."),
         ("default", Fault(F.TIMEOUT, final=True), {}, "The upstream said not to try again."),
-        ("default", Fault(F.TIMEOUT), {"elapsed_seconds": 86_399.9}, "The policy allows 24 h from the first attempt on, of which 100 ms is left; the wait is 1 s – 2 s."),
+        ("default", Fault(F.TIMEOUT), {"elapsed_seconds": 86_399.9}, "The policy allows 24 h from the first attempt on, of which 100 ms is left; the wait is 2.5 s – 5 s."),
         ("llm-reports", Fault(F.TIMEOUT), {"attempt": 4}, "This was attempt 4 of 4."),
         ("llm-reports", Fault(F.TIMEOUT), {"attempt": 4}, "The allowance is used up."),
         ("converter", Fault(F.RATE_LIMITED), {}, "The rule retries only where the upstream says when, and it did not."),

@@ -27,7 +27,8 @@ DEFAULT = Policy(
     description="What a careful person would choose: patient with upstreams, strict with bugs.",
     notes=(
         "RATE_LIMITED, NOT_READY and WORKER_LOST use up none of the 5 attempts: a throttled, "
-        "waiting or orphaned job is not a failing one. A day bounds everything."
+        "waiting or orphaned job is not a failing one. Trouble of the upstream is met quickly at "
+        "first and patiently later, for some minutes in all. A day bounds everything."
     ),
     max_attempts=5,
     max_elapsed_seconds=86_400,
@@ -37,7 +38,12 @@ DEFAULT = Policy(
             counts=False,
             backoff=Backoff(curve="exponential", base_seconds=5, cap_seconds=300, jitter="equal"),
         ),
-        Rule(on=(F.TIMEOUT, F.UNAVAILABLE, F.UPSTREAM_ERROR, F.IO_ERROR)),
+        Rule(
+            on=(F.TIMEOUT, F.UNAVAILABLE, F.UPSTREAM_ERROR, F.IO_ERROR),
+            backoff=Backoff(
+                curve="exponential", base_seconds=5, factor=4, cap_seconds=600, jitter="equal"
+            ),
+        ),
         Rule(
             on=F.NOT_READY,
             max_attempts=13,
