@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from seawall.configuration import load_policies
-    from seawall.decisions import breaker, budget, presets
+    from seawall.decisions import breaker, budget, presets, retry_after
     from seawall.decisions.backoff import Backoff
     from seawall.decisions.breaker import Breaker
     from seawall.decisions.budget import RetryBudget
@@ -72,6 +72,7 @@ _HOMES = {
     "load_policies": "configuration",
     "parse_output": "decisions.output",
     "presets": "decisions.presets",
+    "retry_after": "decisions.retry_after",
 }
 
 __all__ = [
@@ -107,6 +108,7 @@ __all__ = [
     "load_policies",
     "parse_output",
     "presets",
+    "retry_after",
 ]
 
 

@@ -41,7 +41,7 @@ class TransitionError(SeawallError):
 class FaultError(SeawallError):
     """What a handler raises when it already knows the canonical code of what went wrong.
 
-    Raised `from` a client's exception, it takes that one's status, Retry-After and request id
+    Raised while a client's exception is handled, it takes that one's Retry-After and request id
     where it has none of its own. `detail` is the application's own word for it
     (`INVALID_MAPPING`), which a public code map may read. `raw_output` is what the upstream
     really said, kept for people to review; it never appears in a message.

@@ -14,14 +14,18 @@ LONGEST_READ = 4_000
 _SENSITIVE_NAME = (
     r"(?:api[ _-]?key|access[ _-]?key(?:[ _-]?id)?|secret[ _-]?(?:access[ _-]?)?key"
     r"|private[ _-]?key|account[ _-]?key|subscription[ _-]?key|client[_-]?secret|token|secret"
-    r"|(?<!/)passwd|password|passphrase|(?<=[_-])pass(?![a-z])|(?<![a-z])pwd|credentials?|signature|(?<![a-z])sig)"
+    r"|(?<!/)passwd|password|passphrase|(?<=[_-])pass(?![a-z])|(?<![a-z])pwd|session[_-]?id|(?<![a-z])auth(?==)|credentials?|signature|(?<![a-z])sig)"
 )
 _QUOTE = r"\\{0,7}['\"]"
 _SETS = r"(?:" + _QUOTE + r")?\s{0,3}(?>=>|:=|==|[=:])\s{0,3}"
 # To the closing quote, or to the end where the text was cut; an escaped quote closes nothing.
 _REST_OF_QUOTED = r"(?:(?!\3)(?:\\+.|[^\\]))*(?:\3)?"
 _PROSE = r"\b(key|token|password|secret)((?: \w{1,12})"
-_TELLING_NAME = r"(api key|token|(?<!/)passwd|password|passphrase|secret)"
+_TELLING_NAME = r"(api key|token|(?<!/)passwd|(?<![a-z])pwd|password|passphrase|secret)"
+_NO_PROSE = (  # "token: expected ','", "password: String should have at least 8 characters"
+    r"(?!(?:a|an|cannot|could|expected|field|has|header|input|invalid|is|missing|must|no|not"
+    r"|required|should|string|the|unexpected|value|was|blocked)(?![\w=+/-]))"
+)
 _VALUE = r"[^\s'\",;]"
 _KEY_PREFIX = (
     r"(?-i:gh[pousr]_|github_pat_|glpat-|hf_|npm_|pypi-|xox[a-z]-|xapp-|AIza|ya29\.|1//0|SG\."
@@ -33,7 +37,7 @@ _KEY_PREFIX = (
 # has one of its words, without which it cannot match: most lines have none. Order matters: whole
 # constructs (a key block, a URL's user part) go before the words inside them. Every pattern is
 # anchored to a word or a mark, and once begun it cannot fail far on: so the cost stays linear.
-_NAMES = ("key", "token", "secret", "pass", "pwd", "credential", "sig")
+_NAMES = ("key", "token", "secret", "pass", "pwd", "credential", "sig", "session", "auth")
 _HEADERS = ("authorization", "cookie")
 _ANY_LINE = ("",)
 _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
@@ -52,7 +56,7 @@ _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
         (_HEADERS, r"((?:proxy-)?authorization|(?:set-)?cookie)(" + _SETS + r")(" + _QUOTE + r")"
          + _REST_OF_QUOTED, r"\1\2[redacted]"),
         (_HEADERS, r"((?:proxy-)?authorization|(?:set-)?cookie)(" + _SETS
-         + r")(?!\[redacted)[^\s'\"][^'\"]*", r"\1\2[redacted]"),
+         + r")(?!\[redacted)" + _NO_PROSE + r"[^\s'\"][^'\"]*", r"\1\2[redacted]"),
         (("bearer",), r"(bearer)\s+(?!authenti|authori|credential)[\w.~+/=:-]{6,}",
          r"\1 [redacted]"),
         (("basic", "digest", "negotiate"),
@@ -61,8 +65,8 @@ _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
         # name=value, name: value, 'name': 'value', "name": "value", name="value with blanks"
         (_NAMES, r"(" + _SENSITIVE_NAME + r")(" + _SETS + r")(" + _QUOTE + r")" + _REST_OF_QUOTED,
          r"\1\2[redacted]"),
-        (_NAMES, r"(" + _SENSITIVE_NAME + r")(" + _SETS + r"|>)(?!\[redacted)[^\s'\",;&)\]}]+",
-         r"\1\2[redacted]"),
+        (_NAMES, r"(" + _SENSITIVE_NAME + r")(" + _SETS + r"|>)(?!\[redacted)" + _NO_PROSE
+         + r"[^\s'\",;&)\]}]+", r"\1\2[redacted]"),
         # --password hunter2
         (("--",), r"(--[\w-]{0,30}(?:passw(?:or)?d|token|secret|key))([ =])(?![-\[])[^\s'\"]+",
          r"\1\2[redacted]"),
@@ -75,7 +79,7 @@ _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
         # "Incorrect API key provided: sk-…" and its kin: a word, some prose, a colon, the secret
         (_NAMES, _PROSE + r"{0,2} (?:provided|given|supplied|used|is|was):\s{0,2})(?!\[redacted)"
          + _VALUE + r"{6,}", r"\1\2[redacted]"),
-        (_NAMES, _PROSE + r"{1,4}:\s{0,2})(?!\[redacted)(?=" + _VALUE + r"*[a-z])(?=" + _VALUE
+        (_NAMES, _PROSE + r"{1,4}:(?!//)\s{0,2})(?!\[redacted)(?=" + _VALUE + r"*[a-z])(?=" + _VALUE
          + r"*[\d*_+=-])" + _VALUE + r"{6,}", r"\1\2[redacted]"),
         (("k-", "k_"),
          r"(?<![a-z0-9])(?:sk[-_]|rk_|[ap]k-|pk_(?:live|test)_)[a-z0-9*_-]{6,}", "[redacted]"),
@@ -89,6 +93,7 @@ _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
 )  # fmt: skip
 # A long run of letters and digits is more often a key than a word, and no reader misses it.
 LONG_RUN = 32
+LONG_WORD = 12
 _LONG_RUN = re.compile(r"[A-Za-z0-9+/_=-]{32,}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _AWS_SECRET_LENGTH = 40
@@ -172,8 +177,10 @@ def _hide_long_run(found: re.Match[str]) -> str:
 
 
 def _is_key(part: str) -> bool:
+    """Long, mixed, and not just several words in a row: `queue_for_reports_2026_production`."""
     part = _UUID.sub("", part)
-    return len(part) >= LONG_RUN and _is_mixed(part)
+    longest = max(re.split(r"[_-]", part), key=len)
+    return len(part) >= LONG_RUN and len(longest) >= LONG_WORD and _is_mixed(longest)
 
 
 def _is_mixed(run: str, *, cases: bool = False) -> bool:

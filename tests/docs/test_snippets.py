@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seawall.cli import main
+from seawall.__main__ import main
 from seawall.configuration import load
 
 ROOT = Path(__file__).parent.parent.parent

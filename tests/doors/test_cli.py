@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from seawall import FaultCode, __version__, presets
-from seawall.cli import main
+from seawall.__main__ import main
 
 
 @pytest.fixture
@@ -319,17 +319,49 @@ def test_the_demo_tells_its_story_and_leaks_no_key(seawall):
     assert "sk-demo" not in text
 
 
-def test_output_cut_short_by_its_reader_is_no_error(seawall):
-    command = f"{sys.executable} -m seawall policy show media-sync | head -1"
+@pytest.mark.parametrize("words", ["policy show media-sync", "policy list", "policy list --json"])
+def test_output_cut_short_by_its_reader_is_no_error(seawall, words):
+    command = f"set -o pipefail; {sys.executable} -m seawall {words} | head -1"
     done = subprocess.run(
-        command,
-        shell=True,
+        ["/bin/bash", "-c", command],
         cwd=seawall.folder,
         capture_output=True,
         text=True,
         timeout=60,
-        check=True,
+        check=False,
     )
-    assert done.stdout.startswith("media-sync")
-    assert "Traceback" not in done.stderr
-    assert "Error" not in done.stderr
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+def test_output_that_cannot_be_written_is_one_line():
+    command = f"{sys.executable} -m seawall policy list > /dev/full"
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (2, "seawall: cannot write: no space left on device\n")
+
+
+@pytest.mark.parametrize("name", ["q[/bold].toml", "x[bold].toml"])
+def test_a_files_name_is_shown_as_it_is(seawall, name):
+    (seawall.folder / name).parent.mkdir(exist_ok=True)
+    (seawall.folder / name).write_text("[policies.mine]\nmax_attempts = 2\n")
+    assert name in seawall("policy", "list", "--config", name)
+
+
+def test_settings_are_listed_with_their_sources(seawall):
+    environ = {"SEAWALL_URL": "postgresql://ann:hunter2@db.example/jobs"}
+    text = seawall("settings", **environ)
+    assert "postgresql://db.example/jobs" in text
+    assert "environment variable SEAWALL_URL" in text
+    assert "hunter2" not in text
+    rows = json.loads(seawall("settings", "--json", **environ))
+    assert {"name": "policy", "value": "default", "from": "default"} in rows
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60])
+def test_a_narrow_list_still_tells_what_each_policy_is_for(seawall, columns):
+    text = " ".join(seawall("policy", "list", COLUMNS=str(columns)).split())
+    for name in presets.names():
+        assert name in text
+        assert presets.get(name).description.split()[0] in text

@@ -55,7 +55,7 @@ def test_type_checkers_are_told_the_same_names_and_homes():
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("seawall")
         for alias in node.names
     }
-    for module in ("breaker", "budget", "presets"):
+    for module in ("breaker", "budget", "presets", "retry_after"):
         told[module] += f".{module}"
     assert told == seawall._HOMES
     assert set(seawall.__all__) == {*told, "__version__"}

@@ -225,3 +225,28 @@ def test_a_cancellation_while_it_waits_ends_the_call():
         return flaky.calls
 
     assert asyncio.run(story()) == 1
+
+
+def test_the_original_exception_reaches_the_caller_even_if_it_takes_no_note(run):
+    class ProudError(KeyError):
+        def add_note(self, note):
+            raise RuntimeError("never")
+
+    proud = ProudError()
+    with pytest.raises(ProudError) as caught:
+        run(Flaky(proud))
+    assert caught.value is proud
+
+
+def test_a_note_is_made_once(run):
+    error = KeyError("x")
+    for _ in range(3):
+        with pytest.raises(KeyError):
+            run(Flaky(error))
+    assert len(error.__notes__) == 1
+
+
+def test_whatever_else_a_call_returns_is_the_callers(tmp_path):
+    with (tmp_path / "f").open("w") as file:
+        assert Policy(name="p", max_attempts=1).call(lambda: file) is file
+        assert not file.closed

@@ -103,6 +103,7 @@ def test_a_bare_code_like_the_present_one_counts_for_rules_on_statuses_and_names
             "^retry: found False beside keys that would do nothing",
         ),
         ({"on": "CANCELLED"}, "^on: found CANCELLED, which nothing retries"),
+        ({"on": 429.0}, "^on: found 429.0, expected a fault code"),
     ],
 )
 def test_a_rule_that_means_nothing_is_refused(wrong, said):
@@ -302,6 +303,8 @@ def test_codes_may_be_given_as_text_or_as_members():
     ("wrong", "said"),
     [
         ({"name": "two words"}, "^name: found 'two words'"),
+        ({"name": None}, "^name: found None"),
+        ({"rules": None}, "^rules: found None, expected a list of rules"),
         ({"max_attempts": 0}, "^max_attempts: found 0"),
         ({"max_attempts": True}, "^max_attempts: found True"),
         ({"max_elapsed_seconds": -1}, "^max_elapsed_seconds: found -1"),

@@ -85,7 +85,7 @@ MISTAKES = [
     ('[policies.mine]\nrules = [{on = "all", counts = 1}]', r"policies.mine.rules\[0\].counts: found 1, expected true or false"),
     ('[policies.mine]\nmax_attempts = 3\nrules = [{on = "all", backoff = {curve = "expo"}}]', r"rules\[0\].backoff.curve: found 'expo', expected one of fixed, linear, exponential"),
     ('[policies.mine]\nrules = [{on = "all", backoff = {curve = "schedule", schedule_seconds = ["1"]}}]', r"backoff.schedule_seconds: found \['1'\], expected a list of numbers"),
-    ('[policies.mine]\nrules = [{on = "all", backoff = {curve = "fixed", jitter = "full", jitter_ratio = 0.5}}]', "backoff.jitter_ratio: found 0.5, expected a number with jitter"),
+    ('[policies.mine]\nrules = [{on = "all", backoff = {curve = "fixed", jitter = "full", jitter_ratio = 0.5}}]', "backoff.jitter_ratio: found 0.5, expected none without jitter"),
     ('[policies.mine]\nrules = [{on = "all"}]', r"policies.mine.rules\[0\] \(all\): would retry for ever"),
     ("[policies.mine]\notherwise = {retry = true}", "policies.mine.otherwise: would retry for ever"),
     ('[policies.mine]\notherwise = {on = "TIMEOUT", retry = true}', "policies.mine.otherwise.on: no such key"),

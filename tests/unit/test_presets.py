@@ -29,6 +29,7 @@ FIGURES = [
     *[("ai-worker-costly", code, [(0.8, 1.2)]) for code in (*TRANSIENT, F.INVALID_RESPONSE, F.UNKNOWN)],
     *[("ai-sync", code, [(0.3, 0.8)]) for code in (F.INVALID_RESPONSE, F.TIMEOUT, F.UNAVAILABLE, F.UPSTREAM_ERROR)],
     ("ai-sync", F.RATE_LIMITED, []),
+    ("ai-sync", F.WORKER_LOST, []),
     *[("media-sync", code, [(0, 5), (0, 10), (0, 20), (0, 40), (0, 80)]) for code in TRANSIENT],
     ("media-sync", F.NOT_READY, [(15, 30), (30, 60), (60, 120), (120, 240), (240, 480)] + [(300, 600)] * 7),
     *[("converter", code, [(5, 10), (10, 15)]) for code in (F.UPSTREAM_ERROR, F.UNAVAILABLE, F.TIMEOUT, F.IO_ERROR, F.UNKNOWN)],

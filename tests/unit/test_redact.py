@@ -430,6 +430,9 @@ def test_a_pattern_that_is_not_tried_would_not_have_matched(line):
     "message",
     [
         "DB_PASS=hunter2abc",
+        "pwd hunter2abc",
+        "session_id=hunter2abc",
+        "auth=hunter2abc",
         "running psql --password hunter2abc",
         "running tool --api-key=hunter2abc --verbose",
         "passwd hunter2abc refused",
@@ -453,6 +456,13 @@ def test_a_secret_that_follows_its_name_is_cut_out(message):
         "password is required",
         "secret not found in version 3",
         "3 pass, 2 fail",
+        "Invalid token: expected ','",
+        "token: unexpected EOF",
+        "password: String should have at least 8 characters",
+        "Authorization: header missing",
+        "credentials: field required",
+        "You can find your API key at https://platform.example.com/account/api-keys.",
+        "queue my_very_long_queue_name_for_reports_2026_production",
     ],
 )
 def test_words_about_secrets_are_no_secrets(message):

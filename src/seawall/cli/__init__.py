@@ -4,6 +4,7 @@ A door, not a room: commands turn words into calls and results into tables or JS
 the user's is one line on standard error and exit code 2, never a stack trace.
 """
 
+import os
 import sys
 from io import TextIOWrapper
 from typing import Annotated
@@ -11,12 +12,11 @@ from typing import Annotated
 import typer
 
 import seawall
-from seawall.cli import demo, policy
+from seawall.cli import demo, policy, settings
 from seawall.cli.show import help_when_alone
 from seawall.errors import SeawallError
 
 MISTAKE = 2
-INTERRUPTED = 130
 
 app = typer.Typer(
     name="seawall",
@@ -29,6 +29,7 @@ app = typer.Typer(
 )
 app.add_typer(policy.app, name="policy")
 app.command(name="demo")(demo.demo)
+app.command(name="settings")(settings.settings)
 
 
 def _say_version(wanted: bool) -> None:
@@ -56,24 +57,31 @@ def _one_sentence(mistake: typer.TyperException) -> str:
     return " ".join(say().split()).rstrip(".") + "."
 
 
-def main() -> None:
-    """The `seawall` command."""
+def run() -> int:
+    """Run the command that the arguments name; the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a sign shows another
             stream.reconfigure(errors="replace")
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        sys.stdout.flush()
     except typer.TyperException as mistake:
         context = getattr(mistake, "ctx", None)
         command = "seawall" if context is None else context.command_path
-        typer.echo(f"seawall: {_one_sentence(mistake)} Try: {command} --help", err=True)
-        sys.exit(MISTAKE)
+        return _refuse(f"{_one_sentence(mistake)} Try: {command} --help")
     except typer.Abort:
-        sys.exit(INTERRUPTED)
+        raise KeyboardInterrupt from None
     except SeawallError as mistake:
-        typer.echo(f"seawall: {mistake}", err=True)
-        sys.exit(MISTAKE)
+        return _refuse(str(mistake))
     except BrokenPipeError:
         # Whoever read our output has seen enough (`seawall policy list | head -1`).
-        sys.stderr.close()
-        sys.exit(0)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _refuse(f"cannot write: {(error.strerror or type(error).__name__).lower()}")
+    return int(code)
+
+
+def _refuse(line: str) -> int:
+    typer.echo(f"seawall: {line}", err=True)
+    return MISTAKE

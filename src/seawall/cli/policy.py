@@ -12,6 +12,7 @@ from seawall.cli import show
 from seawall.cli.show import AsJson, ConfigFile
 from seawall.decisions.explain import (
     MOST_ROWS,
+    Explanation,
     Wait,
     explain,
     in_words,
@@ -33,6 +34,7 @@ app = typer.Typer(
     help="Look at policies: which there are, what each waits, what it decides and why.",
 )
 
+NARROW = 72
 BESIDE_THE_BAR = 52
 """The columns that the figures of a schedule may take."""
 
@@ -54,12 +56,17 @@ def list_(config: ConfigFile = None, as_json: AsJson = False) -> None:
             escape(name),
             policy.version,
             str(policy.max_attempts or "–"),
-            found.sources[name],
+            escape(found.sources[name]),
             escape(policy.description),
         )
         for name, policy in found.policies.items()
     ]
     console = show.console()
+    if console.width < NARROW:
+        for name, *_, description in rows:
+            console.print(f"[bold]{name}[/bold]")
+            console.print(show.indented(description))
+        return
     columns = ("NAME", "VERSION", "ATTEMPTS", "FROM", "WHAT FOR")
     console.print(show.table(columns, rows, right=(2,)))
     console.print("\n[dim]More: seawall policy show NAME[/dim]")
@@ -144,18 +151,24 @@ def explain_(  # noqa: PLR0917 - Typer turns each into an option
         earlier=past,
     )
     if as_json:
-        show.print_json(
-            {
-                "policy": policy.id,
-                "fault": occurred.code,
-                "attempt": told.attempt,
-                "rule": told.rule,
-                "verdict": _verdict(told.verdict),
-                "window_seconds": told.window,
-                "why": told.sentences,
-            }
-        )
-        return
+        show.print_json(_told(policy, occurred, told))
+    else:
+        _print_told(told)
+
+
+def _told(policy: Policy, occurred: Fault, told: Explanation) -> dict[str, object]:
+    return {
+        "policy": policy.id,
+        "fault": occurred.code,
+        "attempt": told.attempt,
+        "rule": told.rule,
+        "verdict": _verdict(told.verdict),
+        "window_seconds": told.window,
+        "why": told.sentences,
+    }
+
+
+def _print_told(told: Explanation) -> None:
     console = show.console()
     for sentence in told.sentences:
         console.print(escape(sentence))

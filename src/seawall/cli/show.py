@@ -31,9 +31,16 @@ def help_when_alone(context: typer.Context) -> None:
         raise typer.Exit
 
 
+class _Output(Console):
+    """A console that leaves it to the command line what a broken pipe means."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """A console on standard output, at the width it has now."""
-    return Console(highlight=False)
+    return _Output(highlight=False)
 
 
 def print_json(value: object) -> None:

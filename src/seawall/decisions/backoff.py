@@ -69,8 +69,8 @@ class Backoff:
             raise PolicyError(problem)
         for name in ("base_seconds", "factor", "cap_seconds", "jitter_ratio", "jitter_seconds"):
             found = getattr(self, name)
-            put(self, name, None if found is None else float(found))
-        put(self, "schedule_seconds", tuple(float(s) for s in self.schedule_seconds))
+            put(self, name, None if found is None else float(found) + 0.0)  # -0.0 is 0.0
+        put(self, "schedule_seconds", tuple(float(s) + 0.0 for s in self.schedule_seconds))
         for name, usual in _usual(self).items():
             if getattr(self, name) is None:
                 put(self, name, usual)
@@ -179,7 +179,7 @@ def _wrong_kinds(backoff: Backoff) -> Iterator[str]:
 
 
 def _wrong_values(backoff: Backoff) -> Iterator[str]:
-    """What contradicts itself or leads nowhere."""
+    """What lies out of bounds, contradicts itself or leads nowhere."""
     seconds = (0.0, LONGEST_SECONDS)
     for name, (least, most) in {
         "base_seconds": seconds,
@@ -191,17 +191,23 @@ def _wrong_values(backoff: Backoff) -> Iterator[str]:
         found = getattr(backoff, name)
         if found is not None and not least <= found <= most:
             yield f"{name}: found {found!r}, expected {least:g} to {most:g}"
-    for name, owner in (("jitter_ratio", "proportional"), ("jitter_seconds", "additive")):
-        found = getattr(backoff, name)
-        if (found is not None) != (backoff.jitter == owner):
-            yield f'{name}: found {found!r}, expected a number with jitter = "{owner}" only'
+    yield from _lonely(backoff, "jitter_ratio", "jitter", "proportional")
+    yield from _lonely(backoff, "jitter_seconds", "jitter", "additive")
+    yield from _lonely(backoff, "schedule_seconds", "curve", "schedule")
     if backoff.curve == "decorrelated" and backoff.jitter != "none":
         yield f'jitter: found {backoff.jitter!r}, expected "none": the curve is its own jitter'
     entries, cap = backoff.schedule_seconds, backoff.cap_seconds
-    if bool(entries) != (backoff.curve == "schedule"):
-        yield f'schedule_seconds: found {entries!r}, expected a list with curve = "schedule" only'
     if len(entries) > LONGEST_SCHEDULE or not all(0 <= s <= LONGEST_SECONDS for s in entries):
         yield f"schedule_seconds: expected at most {LONGEST_SCHEDULE} entries from 0 to a year"
     if cap is not None and not entries and cap < backoff.base_seconds:
         base = f"base_seconds ({backoff.base_seconds:g})"
         yield f"cap_seconds: found {cap!r}, expected at least {base}"
+
+
+def _lonely(backoff: Backoff, name: str, beside: str, value: str) -> Iterator[str]:
+    """A field that belongs to one value of another: both or neither."""
+    found, belongs = getattr(backoff, name), getattr(backoff, beside) == value
+    if belongs and found in (None, ()):
+        yield f'{name}: is missing, expected it beside {beside} = "{value}"'
+    if not belongs and found not in (None, ()):
+        yield f'{name}: found {found!r}, expected none without {beside} = "{value}"'

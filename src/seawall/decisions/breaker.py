@@ -34,7 +34,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
-from seawall.decisions.backoff import Backoff
+from seawall.decisions.backoff import Backoff, is_number
 from seawall.decisions.tally import LONGEST_WINDOW_SECONDS, Tally
 from seawall.faults import Fault
 
@@ -107,13 +107,13 @@ class Breaker:
             found = getattr(self, name)
             if found is None and name in _MAY_BE_NONE:
                 continue
-            if not isinstance(found, int | float) or not least <= found <= most:
+            if not is_number(found) or not least <= found <= most:
                 raise ValueError(f"{name}: found {found!r}, expected {least} to {most}")
             if not name.endswith(("_rate", "_seconds")) and not isinstance(found, int):
                 raise ValueError(f"{name}: found {found!r}, expected a whole number")
-        if self.open.curve == "decorrelated":
+        if getattr(self.open, "curve", None) not in ("fixed", "linear", "exponential", "schedule"):
             raise ValueError(
-                "open: found the decorrelated curve, expected one that grows by itself"
+                f"open: found {self.open!r}, expected a Backoff whose curve grows by itself"
             )
         if self.window_seconds is None and self.minimum_calls > self.window_calls:
             raise ValueError(
@@ -281,7 +281,7 @@ def _forced(
 
 def _automatic(state: BreakerState, since: float) -> BreakerState:
     """Not forced any more, with nothing held against it; after a forced opening, in a ramp."""
-    closed_at = since if state.forced == "open" else None
+    closed_at = since if state.forced == "open" else state.closed_at
     return BreakerState(closed_at=closed_at, slots=state.slots, seed=state.seed)
 
 

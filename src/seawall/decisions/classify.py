@@ -122,7 +122,7 @@ class Classifier:
         reading: Reading | Fault | None
         reading, complaint = self._own_opinion(exc, kinds)
         if reading is None and isinstance(exc, FaultError):
-            reading = _stated(exc, facts_of(_CAUSE_OF(exc), now=now))
+            reading = _stated(exc, facts_of(_inner(exc), now=now))
         if reading is None:
             reading = _by_table(exc, kinds, facts)
         if reading is None:
@@ -271,13 +271,19 @@ def _chain(exc: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(link))
         yield link
-        inner = _CAUSE_OF(link)
-        if inner is None and (not _SUPPRESSED_OF(link) or _loses_causes(link)):
-            inner = _CONTEXT_OF(link)
+        inner = _inner(link)
         if inner is not None:
             waiting.append(inner)
         if isinstance(link, BaseExceptionGroup):
             waiting.extend(reversed(_leaves(link)))
+
+
+def _inner(exc: BaseException) -> BaseException | None:
+    """What it was raised from, or while handling what; None where somebody chose to hide that."""
+    cause: BaseException | None = _CAUSE_OF(exc)
+    if cause is None and (not _SUPPRESSED_OF(exc) or _loses_causes(exc)):
+        cause = _CONTEXT_OF(exc)
+    return cause
 
 
 def _loses_causes(exc: BaseException) -> bool:

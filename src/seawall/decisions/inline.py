@@ -9,9 +9,9 @@ that says why. Nobody sleeps for hours because an upstream said so: a wait longe
 
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
-from inspect import iscoroutine
 from typing import Any, ParamSpec, TypeVar
 
 from seawall.clock import Clock, SystemClock
@@ -23,7 +23,7 @@ from seawall.telemetry import ConfigMissing, Event, GaveUp, RetryScheduled, emit
 P = ParamSpec("P")
 R = TypeVar("R")
 
-LONGEST_WAIT_SECONDS = 900.0
+LONGEST_INLINE_WAIT_SECONDS = 900.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Inline:
     rng: random.Random = field(default_factory=random.Random)
     clock: Clock = field(default_factory=SystemClock)
     classifier: Classifier = CLASSIFIER
-    longest_wait_seconds: float = LONGEST_WAIT_SECONDS
+    longest_wait_seconds: float = LONGEST_INLINE_WAIT_SECONDS
 
     def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function's value, from the first attempt that succeeds."""
@@ -113,7 +113,7 @@ class Inline:
         if isinstance(verdict, Fail):
             tries = f"{story.calls} attempt{'s' if story.calls > 1 else ''}"
             reason = f"{verdict.reason}; {fault.code}; policy {self.policy.name}"
-            error.add_note(f"seawall: gave up after {tries} ({reason})")
+            _note(error, f"seawall: gave up after {tries} ({reason})")
             return None
         story.attempt += verdict.counts
         story.previous_delay_seconds = verdict.delay_seconds
@@ -135,9 +135,16 @@ class Inline:
         return verdict
 
 
+def _note(error: Exception, words: str) -> None:
+    """Add the note, where the exception takes one: it must reach the caller in any case."""
+    with suppress(Exception):
+        if words not in getattr(error, "__notes__", ()):
+            error.add_note(words)
+
+
 def _refuse_coroutine(value: object, task: str) -> None:
     """A coroutine that nobody awaits is a call that was never made."""
-    if iscoroutine(value):
+    if isinstance(value, Coroutine):
         value.close()
         raise TypeError(f"{task} is async: use `await policy.acall(…)`")
 

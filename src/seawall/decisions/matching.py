@@ -45,7 +45,7 @@ def normalised(on: Matchers) -> tuple[Matcher, ...]:
     several = [on] if one else list(islice(on, MOST_MATCHERS + 1))  # type: ignore[arg-type]
     if not 1 <= len(several) <= MOST_MATCHERS:
         raise ValueError(f"found {len(several)} entries, expected 1 to {MOST_MATCHERS}")
-    found = tuple(_normal(item) for item in several)
+    found = tuple(dict.fromkeys(_normal(item) for item in several))
     alone = next((word for word in ("all", "none") if word in found), None)
     if alone is not None and len(found) > 1:
         raise ValueError(f"found {alone!r} beside others, expected it alone")

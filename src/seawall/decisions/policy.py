@@ -7,10 +7,11 @@ policy's verdict.
 
 Counting. `attempt` is the number of the try that just failed, counting only tries that counted:
 1 + the earlier failures whose verdict said so. A rule's own allowance counts only failures that
-the same rule judged, which is why `decide` takes the earlier faults; without them it assumes that
-every earlier attempt failed by the same rule. A rule that does not count is bound by its own
-allowance and by time, never by the policy's `max_attempts`. A rule with an allowance of its own, or
-that does not count, has a curve of its own; the others share the policy's count.
+the same rule judged, which is why `decide` takes the earlier faults. Without them it assumes that
+every earlier attempt failed by the same rule: then let `attempt` count every failure. A rule that
+does not count is bound by its own allowance and by time, never by the policy's `max_attempts`. A
+rule with an allowance of its own, or that does not count, has a curve of its own; the others share
+the policy's count.
 
 Retry-After is a lower bound. The wait is the hint plus a spread, so that all who were told the
 same do not come back together; our own curve may make it longer, never shorter.
@@ -103,7 +104,7 @@ class Policy:
     description: str = ""
     notes: str = ""
     version: str = field(init=False, compare=False)
-    """A hash of the content: two policies that decide alike have the same version."""
+    """A hash of the content: equal policies have equal versions, whatever their names."""
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -261,7 +262,7 @@ class Policy:
         """Our own window, lifted by what the upstream asked for.
 
         A hint below the cap leaves the cap in force; a hint that reaches it is spread beyond it.
-        Nothing goes beyond `max_wait_seconds`.
+        No spread goes beyond `max_wait_seconds`.
         """
         least, most = rule.backoff.window(own if rule.has_own_count else attempt, previous)
         hint = fault.retry_after_seconds
@@ -282,10 +283,14 @@ _BARE: dict[FaultCode, Fault] = {code: Fault(code) for code in FaultCode}
 def _need_policy(policy: Policy) -> None:
     """`PolicyError`, naming the field, unless the policy can judge and will end."""
     need(
-        _NAME.fullmatch(str(policy.name)) is not None,
+        isinstance(policy.name, str) and _NAME.fullmatch(policy.name) is not None,  # type: ignore[redundant-expr]
         f"name: found {policy.name!r}, expected letters, digits, '.', '_', '-', at most 100",
     )
     need_attempts(policy.max_attempts)
+    need(
+        isinstance(policy.rules, list | tuple),
+        f"rules: found {policy.rules!r}, expected a list of rules",
+    )
     count = len(policy.rules)
     need(count <= MOST_RULES, f"rules: found {count}, expected at most {MOST_RULES}")
     everything: str | None = None

@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from seawall.decisions.backoff import CURVES, JITTERS, Backoff, is_number
-from seawall.decisions.matching import ALLOWED, normalised
+from seawall.decisions.matching import ALLOWED
 from seawall.decisions.policy import Policy
 from seawall.decisions.rule import Rule
 from seawall.errors import PolicyError
@@ -112,10 +112,6 @@ def _rule_from(table: object, where: str) -> Rule:
         raise PolicyError(f"{where}.on: is missing, expected {ALLOWED}")
     if "backoff" in values:
         values["backoff"] = _backoff_from(values["backoff"], f"{where}.backoff")
-    try:
-        normalised(values["on"])
-    except ValueError as error:
-        raise PolicyError(f"{where}.on: {error}") from None
     return _made(where, lambda: Rule(**values))
 
 

@@ -116,6 +116,7 @@ AI_SYNC = Policy(
     max_wait_seconds=0.8,
     rules=(
         Rule(on=F.RATE_LIMITED, max_attempts=1, backoff=_SHORT),
+        Rule(on=F.WORKER_LOST, max_attempts=1, counts=False, backoff=_SHORT),
         Rule(on=(F.INVALID_RESPONSE, F.TIMEOUT, F.UNAVAILABLE, F.UPSTREAM_ERROR), backoff=_SHORT),
     ),
 )

@@ -28,7 +28,7 @@ T = TypeVar("T")
 LONGEST_NUMBER = 1e9
 """Larger numbers are no seconds to wait, but epochs."""
 LONGEST_EPOCH = 1e11
-LONGEST_TEXT = 64
+LONGEST_VALUE = 64
 LONGEST_BODY = 65_536
 MOST_NODES = 2_000
 
@@ -82,7 +82,7 @@ def hint_in(
 def duration_seconds(text: str) -> float | None:
     """A Go or protobuf duration (`1h2m3.5s`, `12ms`, `53s`) in seconds."""
     text = text.strip()
-    parts = _DURATION_PART.findall(text) if len(text) <= LONGEST_TEXT else ()
+    parts = _DURATION_PART.findall(text) if len(text) <= LONGEST_VALUE else ()
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
     return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
@@ -128,7 +128,7 @@ def _delta_or_moment(text: str, date: datetime | None) -> float | None:
 
 def _number(text: str) -> float | None:
     text = text.strip()
-    return float(text) if len(text) <= LONGEST_TEXT and _NUMBER.fullmatch(text) else None
+    return float(text) if len(text) <= LONGEST_VALUE and _NUMBER.fullmatch(text) else None
 
 
 def _epoch(number: float) -> datetime | None:
@@ -146,7 +146,7 @@ def _since(moment: datetime | None, date: datetime | None) -> float | None:
 def _date(text: str) -> datetime | None:
     """An HTTP date in any of its three forms, or an RFC 3339 time; always aware."""
     text = text.strip()
-    if not text or len(text) > LONGEST_TEXT:
+    if not text or len(text) > LONGEST_VALUE:
         return None
     moment = _or_none(lambda: datetime.fromisoformat(text)) if text[:1].isdigit() else None
     if moment is None:
@@ -219,7 +219,7 @@ def _in_body(body: object) -> Iterator[float | None]:
             waiting.extend(islice(node, MOST_NODES))
         elif isinstance(node, dict):
             for key, value in islice(node.items(), MOST_NODES):
-                name = re.sub("[_-]", "", _text(key)[:LONGEST_TEXT]).lower()
+                name = re.sub("[_-]", "", _text(key)[:LONGEST_VALUE]).lower()
                 if name in _BODY_SECONDS:
                     yield _body_wait(value)
                 elif name in _BODY_MILLISECONDS:

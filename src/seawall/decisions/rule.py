@@ -52,7 +52,10 @@ class Rule:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "on", normalised(self.on))
+        try:
+            put(self, "on", normalised(self.on))
+        except ValueError as error:
+            raise PolicyError(f"on: {error}") from None
         codes = frozenset(matcher for matcher in self.matchers if isinstance(matcher, FaultCode))
         put(self, "_codes", codes)
         put(self, "_others", tuple(m for m in self.matchers if m not in codes))
