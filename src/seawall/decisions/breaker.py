@@ -19,7 +19,8 @@ where slow calls can open it. A health probe is a probe like any other, and its 
 a short window decides: 4 of 5 is `successes_to_close=4` with `failures_to_reopen=2`.
 
 Old news. Results of calls that began before the opening change nothing, however late they come:
-an event says how many seconds its call took.
+an event says how many seconds its call took. Only a person who forced it closed, and then lets go,
+makes it forget the opening.
 
 Wrong clocks. A time further ahead than this breaker could have set it binds nobody; clocks that
 differ by no more than `CLOCK_SKEW_SECONDS` are all taken at their word.
@@ -281,7 +282,7 @@ def _forced(
 
 def _automatic(state: BreakerState, since: float) -> BreakerState:
     """Not forced any more, with nothing held against it; after a forced opening, in a ramp."""
-    closed_at = since if state.forced == "open" else state.closed_at
+    closed_at = since if state.forced == "open" else None
     return BreakerState(closed_at=closed_at, slots=state.slots, seed=state.seed)
 
 
