@@ -75,11 +75,17 @@ def run() -> int:
         return _refuse(str(mistake))
     except BrokenPipeError:
         # Whoever read our output has seen enough (`seawall policy list | head -1`).
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_the_rest()
         return 0
     except OSError as error:
+        _drop_the_rest()
         return _refuse(f"cannot write: {(error.strerror or type(error).__name__).lower()}")
     return int(code)
+
+
+def _drop_the_rest() -> None:
+    """Output that cannot be written must not be tried again when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(line: str) -> int:
