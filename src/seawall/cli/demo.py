@@ -163,10 +163,10 @@ def demo() -> None:
         except OSError as error:
             console.print(f"  [dim]{escape(error.__notes__[-1])}[/dim]\n")
     _outage(console)
-    asked = len(_Flaky.requests)
+    reports, wrong = (_Flaky.requests.count(path) for path in _Flaky.misdeeds)
     console.print(
-        f"[bold]In the end[/bold] the upstream saw {asked} requests: 5 for the report, "
-        "1 for the wrong key.\n"
+        f"[bold]In the end[/bold] the upstream saw {reports + wrong} requests: {reports} for the "
+        f"report, {wrong} for the wrong key.\n"
     )
     console.print("Now look yourself:")
     found = "" if shutil.which("seawall") else f"{Path(sys.argv[0]).parent}/"
@@ -184,15 +184,16 @@ def _outage(console: Console) -> None:
         "[bold]3. An outage of 60 s, 10 calls a second: what a breaker lets through[/bold]"
     )
     breaker, state = Breaker(ramp_seconds=10), BreakerState()
-    let_through = failed = 0
+    let_through = failed = would_fail = 0
     for tick in range(1_000):
         now = tick / 10
+        down = OUTAGE_SECONDS[0] <= now < OUTAGE_SECONDS[1]
+        would_fail += down
         before = state = at(breaker, state, now)
         allowed = admission(breaker, state, now)
         if not allowed.probes and (not allowed.share or tick % round(1 / allowed.share)):
             continue
         probe = f"call {tick}"
-        down = OUTAGE_SECONDS[0] <= now < OUTAGE_SECONDS[1]
         state = step(breaker, state, ProbeAsked(probe), now)
         state = step(breaker, state, (Failed if down else Succeeded)(probe=probe), now)
         let_through, failed = let_through + 1, failed + down
@@ -202,5 +203,6 @@ def _outage(console: Console) -> None:
             )
             console.print(f"  t = {now:4.1f} s  {before.phase} → [bold]{state.phase}[/bold]{holds}")
     console.print(
-        f"  {let_through} calls let through, {failed} of them failed; without it 600 would.\n"
+        f"  {let_through} calls let through, {failed} of them failed; "
+        f"without it {would_fail} would.\n"
     )
