@@ -5,6 +5,9 @@
     │   ├── SettingError         a setting's value, with its source and what was expected
     │   └── PolicyError          a policy's content, with its place and what is allowed
     │       └── UnknownPolicyError    no policy of that name; the message lists those there are
+    ├── StoreError               the store cannot be used as it is; the line says why
+    │   ├── StoreUnavailableError    not now: unreachable, locked, too slow; asking again is safe
+    │   └── StoreVersionError        made by another version of seawall, or changed by hand
     ├── TransitionError          a move that the state table does not have
     └── FaultError               raised by handlers: "this is what went wrong", already canonical
 
@@ -32,6 +35,22 @@ class PolicyError(ConfigurationError, ValueError):
 
 class UnknownPolicyError(PolicyError, LookupError):
     """No policy has that name."""
+
+
+class StoreError(SeawallError):
+    """The store cannot be used as it is."""
+
+
+class StoreUnavailableError(StoreError):
+    """The store did not answer: it is unreachable, locked by another, out of room, or too slow.
+
+    What was asked may or may not have been done. Asking again is safe: every write of a worker
+    names its token, and a job with a key is enqueued once.
+    """
+
+
+class StoreVersionError(StoreError):
+    """The store's tables were made by another version of seawall, or were changed by hand."""
 
 
 class TransitionError(SeawallError):

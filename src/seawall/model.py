@@ -1,20 +1,38 @@
 """What seawall keeps, as frozen values.
 
-These are the rows of the ledger that the queue will keep: a job, the lease on its current attempt,
-the settlement that ends an attempt, the attempt as history remembers it. They know their own
-invariants and nothing else: not how they are stored, not who decides about them. Every time is an
-aware `datetime`.
+These are the rows of the ledger: a job and the lane it stands in, the lease on its current attempt
+and the token that guards it, the settlement that ends an attempt, the attempt as history remembers
+it. They know their own invariants and nothing else: not how they are stored, not who decides about
+them. Every time is an aware `datetime`.
 """
 
-import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
-from seawall.faults import Fault, FaultCode
+from seawall.faults import LONGEST_WAIT_SECONDS, Fault, FaultCode
 from seawall.states import FINISHED, Move, State, step
 
-__all__ = ["Attempt", "Fault", "FaultCode", "Job", "Lease", "Outcome", "Settlement"]
+__all__ = [
+    "Attempt",
+    "Fault",
+    "FaultCode",
+    "Job",
+    "Lane",
+    "Lease",
+    "Outcome",
+    "Settlement",
+    "Token",
+]
+
+LONGEST_NAME = 200
+MOST_NAME_BYTES = 600
+"""Several names must fit into one row of an index."""
+LAST_YEAR = 9_000
+"""No time is later: near the end of the calendar, time zones and leases fall off it."""
+LARGEST_TEXT = 16 * 1024 * 1024
+"""No arguments and no output may be longer, in characters, whatever a setting allows."""
 
 
 class Outcome(StrEnum):
@@ -38,7 +56,51 @@ _MOVES: dict[Outcome, Move] = {
     Outcome.CANCELLED: Move.STOP,
 }
 SETTLING_OUTCOMES = frozenset(_MOVES)
+_STATES: dict[Outcome, State] = {
+    outcome: state
+    for outcome, move in _MOVES.items()
+    if (state := step(State.RUNNING, move)) is not None
+}
 _WITH_FAULT = frozenset({Outcome.RETRIED, Outcome.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Where jobs wait in line: claims visit lanes, so what one lane holds costs the others nothing.
+
+    Order is exact within a lane. Higher priorities are visited first.
+    """
+
+    task: str
+    queue: str = "default"
+    stage: int = 0
+    upstream: str = ""
+    """What its stage calls; empty where that is nothing that can be held."""
+    priority: int = 0
+    owner: str = ""
+    """Set where owners take turns; empty where they share a lane."""
+
+    def __post_init__(self) -> None:
+        for name in ("task", "queue", "upstream", "owner"):
+            need_name(name, getattr(self, name), empty=name in ("upstream", "owner"))
+        _need(0 <= self.stage < 2**15, f"stage: found {self.stage}, expected 0 to 32767")
+        _need(
+            -(2**31) <= self.priority < 2**31,
+            f"priority: found {self.priority}, expected a number of 32 bits",
+        )
+
+
+class Token(NamedTuple):
+    """Which attempt of which job, under which lease: what every write of a worker must name."""
+
+    job_id: int
+    lease_no: int
+    seq: int
+    """The attempt's number."""
+
+    def next(self) -> "Token":
+        """The token of the attempt that follows under the same lease, after an advance."""
+        return Token(self.job_id, self.lease_no, self.seq + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +168,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """How a worker says an attempt ended; guarded by its lease."""
+    """How a worker says an attempt ended; guarded by its token.
 
-    lease: Lease
+    Times are told as seconds before now, so that only the store's clock is ever written down.
+    """
+
+    token: Token
     outcome: Outcome
     fault: Fault | None = None
     delay_seconds: float | None = None
@@ -117,26 +182,30 @@ class Settlement:
     """Whether the attempt uses up one of the policy's tries."""
     policy: str | None = None
     """Name and version of the policy that judged it."""
+    output: str | None = None
+    """What the stage produced, already encoded."""
+    duration_seconds: float = 0.0
+    age_seconds: float = 0.0
+    """How long ago it ended: a settlement may have had to wait for the store."""
 
     def __post_init__(self) -> None:
-        _need(self.outcome in SETTLING_OUTCOMES, f"{self.outcome} does not settle an attempt")
-        _need(
-            (self.outcome in _WITH_FAULT) == (self.fault is not None),
-            "a fault belongs to retried and failed, and to nothing else",
-        )
-        _need(
-            (self.outcome is Outcome.RETRIED) == (self.delay_seconds is not None),
-            "a delay belongs to retried, and to nothing else",
-        )
-        _need(0 <= (self.delay_seconds or 0) < math.inf, "a delay is finite and never negative")
+        outcome = self.outcome
+        if outcome not in _STATES:
+            raise ValueError(f"{outcome} does not settle an attempt")
+        if (outcome in _WITH_FAULT) != (self.fault is not None):
+            raise ValueError("a fault belongs to retried and failed, and to nothing else")
+        if (outcome is Outcome.RETRIED) != (self.delay_seconds is not None):
+            raise ValueError("a delay belongs to retried, and to nothing else")
+        need_spans(self, "delay_seconds", "duration_seconds", "age_seconds")
+        if self.policy is not None:
+            need_name("policy", self.policy)
+        if self.output is not None:
+            need_text("output", self.output)
 
     @property
     def state(self) -> State:
-        """The state that the settlement leaves its job in."""
-        after = step(State.RUNNING, _MOVES[self.outcome])
-        if after is None:  # pragma: no cover - the table has no settlement that prunes
-            raise AssertionError(self.outcome)
-        return after
+        """The state that the settlement leaves its job in, unless a cancel was asked for."""
+        return _STATES[self.outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +235,52 @@ class Attempt:
     @property
     def duration(self) -> timedelta:
         return self.finished_at - self.started_at
+
+
+def need_name(field: str, found: object, *, empty: bool = False) -> None:
+    """`ValueError`, naming the field, unless this is a name that every store can keep."""
+    if not isinstance(found, str) or len(found) > LONGEST_NAME or not (empty or found.strip()):
+        raise ValueError(f"{field}: found {found!r:.80}, expected 1 to {LONGEST_NAME} characters")
+    if (
+        len(found) > MOST_NAME_BYTES // 4
+        and len(found.encode("utf-8", "replace")) > MOST_NAME_BYTES
+    ):
+        raise ValueError(f"{field}: found {found!r:.80}, expected at most {MOST_NAME_BYTES} bytes")
+    if not found.isprintable():  # neither control characters nor lone surrogates
+        raise ValueError(f"{field}: found {found!r:.80}, expected printable characters only")
+
+
+def need_time(field: str, found: datetime) -> None:
+    """`ValueError`, naming the field, unless this is a moment that every store can keep."""
+    if found.tzinfo is None:
+        raise ValueError(f"{field} needs a time zone")
+    if not 1 < found.year < LAST_YEAR:
+        raise ValueError(f"{field}: found the year {found.year}, expected one before {LAST_YEAR}")
+
+
+def need_text(field: str, found: str) -> None:
+    """`ValueError`, naming the field, unless this is text that the store may be asked to keep."""
+    if "\0" in found:
+        raise ValueError(f"{field}: found a NUL character, which PostgreSQL cannot keep")
+    if len(found) > LARGEST_TEXT:
+        raise ValueError(
+            f"{field}: {len(found):,} characters, expected at most {LARGEST_TEXT:,}; keep large"
+            " content elsewhere and pass its address"
+        )
+
+
+def need_spans(value: object, *fields: str) -> None:
+    """`need_span` for those of these fields that are given."""
+    for field in fields:
+        found = getattr(value, field)
+        if found is not None and not 0 <= found <= LONGEST_WAIT_SECONDS:
+            need_span(field, found)
+
+
+def need_span(field: str, found: float) -> None:
+    """`ValueError`, naming the field, unless this is a span of time."""
+    if not 0 <= found <= LONGEST_WAIT_SECONDS:
+        raise ValueError(f"{field}: found {found!r}, expected seconds from 0 on")
 
 
 def _need(holds: bool, what: str) -> None:

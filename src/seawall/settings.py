@@ -45,15 +45,21 @@ class Settings:
 
     url: str = _setting(
         "sqlite:///seawall.db",
-        "Where jobs are kept (for the queue, which is not in this release).",
+        "Where jobs are kept.",
         Bounds("sqlite:///FILE or postgresql://…", starts=("sqlite://", "postgresql://")),
+    )
+    listen_url: str = _setting(
+        "",
+        "PostgreSQL's own address, for LISTEN, where `url` leads to a pooler such as PgBouncer.",
+        Bounds("postgresql://…", starts=("postgresql://",)),
     )
     policy: str = _setting(
         "default", "The policy of tasks that name none.", Bounds("the name of a policy")
     )
     lease_seconds: float = _setting(
         60.0,
-        "How long a worker may be silent before its jobs are given to another (for the queue).",
+        "How long a worker may be silent before its jobs are given to another"
+        " (for workers, which are not in this release).",
         Bounds("a number of seconds from 0.5 to 86400", 0.5, 86_400.0),
     )
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)

@@ -72,7 +72,11 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(Move.RETRY, State.RUNNING, State.QUEUED, ("settle",), "the verdict was to retry"),
     Transition(Move.FAIL, State.RUNNING, State.FAILED, ("settle",), "the verdict was to fail"),
     Transition(
-        Move.STOP, State.RUNNING, State.CANCELLED, ("settle", "reclaim"), "cancelled while it ran"
+        Move.STOP,
+        State.RUNNING,
+        State.CANCELLED,
+        ("settle", "release", "reclaim"),
+        "cancelled while it ran",
     ),
     Transition(
         Move.RELEASE, State.RUNNING, State.QUEUED, ("release",), "handed back uncharged, as new"

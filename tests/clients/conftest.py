@@ -3,6 +3,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.clients.upstream import Upstreams
 from tests.clients.world import World
 

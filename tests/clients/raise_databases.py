@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 import psycopg
 import psycopg_pool
+
 from tests.clients.limits import no_larger_files
 from tests.clients.world import Raise, World
 

@@ -6,6 +6,7 @@ from importlib import import_module
 
 import aiohttp
 import requests
+
 from tests.clients.limits import no_more_files
 from tests.clients.upstream import Answer
 from tests.clients.world import Place, Raise, World, patience

@@ -9,6 +9,7 @@ import anthropic
 import httpx2
 import openai
 import pydantic
+
 from tests.clients.upstream import Answer
 from tests.clients.world import Place, Raise, World, patience
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import jsonschema
 import pydantic
+
 from tests.clients.limits import no_more_files
 from tests.clients.world import NOWHERE, World, patience
 

@@ -8,6 +8,7 @@ import botocore.session
 import obstore
 from botocore.config import Config
 from obstore.store import HTTPStore, LocalStore, S3Store
+
 from tests.clients.upstream import Answer
 from tests.clients.world import Place, Raise, World, patience
 

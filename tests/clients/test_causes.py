@@ -8,6 +8,11 @@ import httpx2
 import openai
 import pytest
 import requests
+
+from seawall.decisions.classify import classify
+from seawall.decisions.clients import CLIENTS
+from seawall.decisions.matching import class_name
+from seawall.faults import FaultCode
 from tests.clients import raise_plain as plain
 from tests.clients.raise_databases import by_psycopg, by_sqlite, lock_not_available, locked
 from tests.clients.raise_http import by_httpx, by_requests
@@ -15,11 +20,6 @@ from tests.clients.raise_llm import by_openai, openai_choice, openai_error
 from tests.clients.test_real_exceptions import facts, raised_by
 from tests.clients.upstream import Answer
 from tests.clients.world import Raise, World
-
-from seawall.decisions.classify import classify
-from seawall.decisions.clients import CLIENTS
-from seawall.decisions.matching import class_name
-from seawall.faults import FaultCode
 
 
 class MyError(Exception):

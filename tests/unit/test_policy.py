@@ -7,11 +7,11 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.test_backoff import backoffs
 
 from seawall import Backoff, Fail, Fault, FaultCode, Policy, PolicyError, Retry, Rule, presets
 from seawall.decisions.policy import MOST_RULES
 from seawall.decisions.rule import WORKER_LOST
+from tests.unit.test_backoff import backoffs
 
 F = FaultCode
 ONE_SECOND = Backoff(curve="fixed", base_seconds=1, jitter="none")

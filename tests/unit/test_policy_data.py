@@ -6,10 +6,10 @@ import tomllib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.test_backoff import backoffs
 
 from seawall import Backoff, Policy, PolicyError, Rule, load_policies, presets
 from seawall.decisions.policy_data import policies_from, policy_from
+from tests.unit.test_backoff import backoffs
 
 TOML = """
 [policies.mine]

@@ -3,10 +3,10 @@
 import random
 
 import pytest
-from tests.unit.test_backoff import assert_uniform
 
 from seawall import Fail, Fault, FaultCode, Retry, UnknownPolicyError, presets
 from seawall.decisions.explain import schedule
+from tests.unit.test_backoff import assert_uniform
 
 F = FaultCode
 DRAWS = 10_000

@@ -20,6 +20,7 @@ from seawall.settings import (
 
 GOOD = {
     "url": ("sqlite:///flag.db", "sqlite:///environment.db", "postgresql://h/file"),
+    "listen_url": ("postgresql://a/flag", "postgresql://a/environment", "postgresql://a/file"),
     "policy": ("by-flag", "by-environment", "by-file"),
     "lease_seconds": (1.0, 2.0, 3.0),
 }
@@ -29,6 +30,7 @@ WRONG = [
     (name, value)
     for name, values in {
         "url": ["", "  ", "mysql://host/db", "seawall.db", "SQLITE:///x", 5, True, ["sqlite://x"]],
+        "listen_url": ["", "sqlite:///x.db", "mysql://x", 5],
         "policy": ["", " ", 3, 1.5, False, {"name": "default"}],
         "lease_seconds": [
             "", "soon", "1m", 0.4, 0, -1, 86_401, "86401", "nan", "inf", math.nan, math.inf,

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import seawall
-from seawall.cli import demo, policy, settings
+from seawall.cli import demo, policy, settings, store
 from seawall.cli.show import help_when_alone
 from seawall.errors import SeawallError
 
@@ -30,6 +30,8 @@ app = typer.Typer(
 app.add_typer(policy.app, name="policy")
 app.command(name="demo")(demo.demo)
 app.command(name="settings")(settings.settings)
+app.command(name="migrate")(store.migrate)
+app.command(name="verify")(store.verify)
 
 
 def _say_version(wanted: bool) -> None:

@@ -1,0 +1,106 @@
+"""Where jobs are kept: one set of verbs over SQLite or PostgreSQL.
+
+`open_store` is the way in. It imports the driver that the address needs, and only that one.
+"""
+
+import random
+from pathlib import Path
+from typing import Any
+
+from seawall.clock import Clock
+from seawall.errors import ConfigurationError, StoreError
+from seawall.store.backend import STATEMENT_SECONDS, Backend
+from seawall.store.port import Store, Verification
+
+__all__ = ["Store", "migrate_store", "open_store", "verify_store"]
+
+_SQLITE = "sqlite://"
+_POSTGRES = ("postgresql://", "postgres://")
+
+
+def open_store(
+    url: str,
+    *,
+    listen_url: str | None = None,
+    clock: Clock | None = None,
+    rng: random.Random | None = None,
+    statement_seconds: float = STATEMENT_SECONDS,
+) -> Store:
+    """The store at that address, made where there is none and brought up to date where it is old.
+
+    `sqlite:///jobs.db` is a file, `sqlite://` a store in memory, `postgresql://…` a server.
+    `listen_url` is the server's own address where `url` leads to a pooler. `clock` stands in for
+    the store's own clock; tests and the simulator give one.
+    """
+    from seawall.store.ledger import Ledger  # noqa: PLC0415 - `import seawall` stays light
+    from seawall.store.migrate import bring_up  # noqa: PLC0415 - as above
+
+    backend = _backend(url, listen_url=listen_url, clock=clock, statement_seconds=statement_seconds)
+    try:
+        bring_up(backend)
+    except BaseException:
+        backend.close()
+        raise
+    return Ledger(backend, rng=rng)
+
+
+def migrate_store(url: str) -> list[str]:
+    """Bring the store at that address up to date; the names of the migrations that it lacked."""
+    from seawall.store.migrate import bring_up  # noqa: PLC0415 - as above
+
+    backend = _backend(url)
+    try:
+        return bring_up(backend)
+    finally:
+        backend.close()
+
+
+def verify_store(url: str) -> Verification:
+    """Prove that the store at that address is whole. Reads only: it makes and migrates nothing."""
+    from seawall.store.ledger import Ledger  # noqa: PLC0415 - as above
+    from seawall.store.migrate import need_up_to_date  # noqa: PLC0415 - as above
+
+    path = _path(url) if url.startswith(_SQLITE) else ""
+    if path and not Path(path).exists():
+        raise StoreError(f"{path}: no such file; there is no store to verify")
+    backend = _backend(url, read_only=True)
+    try:
+        need_up_to_date(backend)
+        return Ledger(backend).verify()
+    finally:
+        backend.close()
+
+
+def _backend(
+    url: str,
+    *,
+    listen_url: str | None = None,
+    clock: Clock | None = None,
+    statement_seconds: float = STATEMENT_SECONDS,
+    read_only: bool = False,
+) -> Backend:
+    how: dict[str, Any] = {"clock": clock, "statement_seconds": statement_seconds}
+    if url.startswith(_SQLITE):
+        from seawall.store.sqlite import SqliteBackend  # noqa: PLC0415 - as above
+
+        return SqliteBackend(_path(url), read_only=read_only, **how)
+    if not url.startswith(_POSTGRES):
+        raise ConfigurationError("url: expected sqlite:///FILE or postgresql://…")
+    try:
+        from seawall.store.postgres import PostgresBackend  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        if error.name not in ("psycopg", "psycopg_pool"):
+            raise
+        raise ConfigurationError(
+            "PostgreSQL needs psycopg: pip install 'seawall[postgres]'"
+        ) from None
+    return PostgresBackend(url, listen_url=listen_url or None, **how)
+
+
+def _path(url: str) -> str:
+    path = url.removeprefix(_SQLITE)
+    if path in ("", "/", "/:memory:"):
+        return ":memory:"
+    if not path.startswith("/"):
+        raise ConfigurationError(f"url: found {url}, expected three slashes: sqlite:///{path}")
+    return path[1:]

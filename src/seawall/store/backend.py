@@ -1,0 +1,111 @@
+"""What a database must offer to the ledger, and what the ledger must not know about it.
+
+A backend runs named statements. On its own, each is one transaction; `transaction` makes several
+one. How a batch is carried out is the backend's affair: PostgreSQL takes all rows in one statement,
+SQLite runs the statement once for each, inside one transaction. Every statement has a time limit,
+and every error of a driver becomes one of ours before it leaves here.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any, Protocol
+
+from seawall.errors import StoreError
+
+Row = tuple[Any, ...]
+"""A row of an answer, its columns in the order that the statement names them."""
+Values = dict[str, Any]
+"""A row to be written, by column."""
+
+STATEMENT_SECONDS = 30.0
+"""How long a statement may take before it is given up."""
+MIGRATION_SECONDS = 3_600.0
+"""How long a migration's statement may take."""
+
+
+class BadRowError(StoreError):
+    """A batch holds a row that the database will not take."""
+
+
+class ConflictError(StoreError):
+    """Another transaction was in the way, and nothing was done: ask again at once."""
+
+
+class Session(Protocol):
+    """Something that statements run in."""
+
+    def all(self, name: str, /, **values: object) -> list[Row]:
+        """Run a statement and answer all its rows."""
+        ...
+
+    def batch(self, name: str, rows: Sequence[Values], /, **values: object) -> list[Row]:
+        """Run a statement for every row, with the values that they share; answer all its rows.
+
+        The answers come in any order.
+        """
+        ...
+
+
+class MigrationSession(Session, Protocol):
+    """A transaction that may change the tables."""
+
+    def script(self, sql: str) -> None:
+        """Run a migration's statements."""
+        ...
+
+
+class Backend(Session, Protocol):
+    """A database. Statements run on the backend itself are a transaction each."""
+
+    @property
+    def dialect(self) -> str:
+        """Which of the SQL files it speaks."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[Session]:
+        """Statements that are written together or not at all."""
+        ...
+
+    def snapshot(self, timeout_seconds: float) -> AbstractContextManager[Session]:
+        """Statements that read, all in the same instant, each for at most so long."""
+        ...
+
+    def enqueue(self, rows: Sequence[Values]) -> list[Row]:
+        """The statement `enqueue`, by whatever way is fastest for so many rows, in one transaction.
+
+        Answers position and id of each job that was written.
+        """
+        ...
+
+    def migrating(self) -> AbstractContextManager[MigrationSession]:
+        """The one transaction that may change the tables; others that want to wait for its end."""
+        ...
+
+    def written(self, time: datetime) -> object:
+        """A time as this database's statements take it."""
+        ...
+
+    def read(self, found: Any) -> datetime:
+        """A time as this database's statements answer it."""
+        ...
+
+    def names(self, names: Sequence[str]) -> object:
+        """A list of names as this database's statements take it."""
+        ...
+
+    def ids(self, ids: Sequence[int]) -> object:
+        """A list of ids as this database's statements take it."""
+        ...
+
+    def wake(self) -> None:
+        """Tell whoever waits that there may be work; cheap, and cheap to repeat."""
+        ...
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Return when told, or after the timeout; true if told."""
+        ...
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        ...

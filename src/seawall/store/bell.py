@@ -1,0 +1,29 @@
+"""Rung when there may be work, heard by every thread that waits.
+
+Each thread hears what was rung since it last listened, so that a ring between a look for work and
+the wait that follows is not missed.
+"""
+
+import threading
+
+
+class Bell:
+    """Counts its rings; every thread remembers the count that it last heard."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._rings = 0
+        self._heard = threading.local()
+
+    def ring(self) -> None:
+        with self._changed:
+            self._rings += 1
+            self._changed.notify_all()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Whether it was rung since this thread last heard it, or is before the timeout."""
+        heard = getattr(self._heard, "rings", 0)
+        with self._changed:
+            rung = self._changed.wait_for(lambda: self._rings != heard, timeout_seconds)
+            self._heard.rings = self._rings
+        return rung

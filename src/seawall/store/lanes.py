@@ -1,0 +1,126 @@
+"""What a process knows of the lanes: a small table whose rows never change.
+
+So what is known stays true, and only the news must be looked for. Lanes are made one transaction
+at a time and numbered in that order: whoever knows all lanes up to a number finds every other
+above it. What is known is one value that is replaced as a whole, so threads never see half of it.
+"""
+
+import random
+import time
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from seawall.model import Lane
+from seawall.store import rows
+from seawall.store.backend import Backend
+
+MOST_VISITS_KEPT = 100
+LOOK_AGAIN_SECONDS = 1.0
+"""How long what is known may be taken for all there is."""
+
+
+class Turn:
+    """Lanes of one priority, which take turns at being visited first."""
+
+    def __init__(self, ids: list[int], start: int) -> None:
+        self.ids = ids
+        self.start = start
+        self._places = {id_: place for place, id_ in enumerate(ids)}
+
+    def order(self) -> list[int]:
+        return self.ids[self.start :] + self.ids[: self.start]
+
+    def served(self, lane_ids: set[int]) -> None:
+        """The next visit begins after the last lane that this one served."""
+        places = [self._places[id_] for id_ in lane_ids & self._places.keys()]
+        if places:
+            many, start = len(self.ids), self.start
+            last = max(places, key=lambda place: (place - start) % many)
+            self.start = (last + 1) % many
+
+
+class Visit(NamedTuple):
+    """Which lanes a claim visits, in which order, and up to which id they are known."""
+
+    order: list[int]
+    known: int
+    turns: list[Turn]
+    lanes: dict[int, Lane]
+    """Every lane up to that id."""
+
+    def served(self, lane_ids: set[int]) -> None:
+        for turn in self.turns:
+            turn.served(lane_ids)
+
+
+class _Known:
+    """Every lane up to an id."""
+
+    def __init__(self, by_id: dict[int, Lane]) -> None:
+        self.by_id = by_id
+        self.ids = {lane: id_ for id_, lane in by_id.items()}
+        self.last = max(by_id, default=0)
+        self.turns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Turn]] = {}
+
+
+class Lanes:
+    """The lanes of one store, as far as this process has met them."""
+
+    def __init__(self, backend: Backend, rng: random.Random) -> None:
+        self._backend = backend
+        self._rng = rng
+        self._known = _Known({})
+        self._look_again_at = 0.0
+
+    def ids(self, lanes: Iterable[Lane]) -> dict[Lane, int]:
+        """The id of each lane, among others; a new one is made in a transaction of its own."""
+        wanted = dict.fromkeys(lanes)
+        known = self._known
+        if not known.ids.keys() >= wanted.keys():
+            known = self._learned()
+            missing = [lane for lane in wanted if lane not in known.ids]
+            if missing:
+                with self._backend.transaction() as session:
+                    session.all("lock_lanes")
+                    session.batch("add_lanes", [rows.lane(lane) for lane in missing])
+                known = self._learned()
+        return known.ids
+
+    def named(self, lane_ids: Iterable[int]) -> dict[int, Lane]:
+        """What these lanes are, among others."""
+        known = self._known
+        if not known.by_id.keys() >= set(lane_ids):
+            known = self._learned()
+        return known.by_id
+
+    def visit(self, queues: Sequence[str], tasks: Sequence[str]) -> Visit:
+        """The lanes of these queues and tasks, higher priorities first."""
+        known = self._learned() if time.monotonic() >= self._look_again_at else self._known
+        asked = (tuple(queues), tuple(tasks))
+        if asked not in known.turns:
+            if len(known.turns) >= MOST_VISITS_KEPT:
+                known.turns.clear()
+            known.turns[asked] = self._turns(known.by_id, *asked)
+        turns = known.turns[asked]
+        order = [id_ for turn in turns for id_ in turn.order()]
+        return Visit(order, known.last, turns, known.by_id)
+
+    def heard_of_new_ones(self) -> None:
+        """A claim met a lane that was not known: look again before the next visit."""
+        self._look_again_at = 0.0
+
+    def _turns(
+        self, by_id: dict[int, Lane], queues: tuple[str, ...], tasks: tuple[str, ...]
+    ) -> list[Turn]:
+        ours = [id_ for id_, lane in by_id.items() if lane.queue in queues and lane.task in tasks]
+        ours.sort(key=lambda id_: (-by_id[id_].priority, id_))
+        equals = [list(ids) for _, ids in groupby(ours, key=lambda id_: by_id[id_].priority)]
+        return [Turn(ids, self._rng.randrange(len(ids))) for ids in equals]
+
+    def _learned(self) -> _Known:
+        found = {id_: rows.lane_of(named) for id_, *named in self._backend.all("all_lanes")}
+        self._look_again_at = time.monotonic() + LOOK_AGAIN_SECONDS
+        if found != self._known.by_id:  # otherwise the turns go on where they were
+            self._known = _Known(found)
+        return self._known

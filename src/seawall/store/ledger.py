@@ -1,0 +1,351 @@
+"""The verbs of the store, written once over whatever database keeps the rows.
+
+Each verb turns values into rows, runs its statement, and turns what came back into an answer for
+each row, in the order asked. What the statements promise stands beside them in `sql/`; what the
+verbs promise stands in `port`.
+"""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Self, TypeVar
+
+from seawall.faults import Fault, FaultCode
+from seawall.model import Attempt, Job, Settlement, Token, need_name, need_span
+from seawall.states import State
+from seawall.store import rows
+from seawall.store.backend import Backend, BadRowError, ConflictError, Row, Session, Values
+from seawall.store.lanes import Lanes, Visit
+from seawall.store.port import (
+    MOST_ROWS,
+    SLACK_SECONDS,
+    Advance,
+    Answer,
+    Change,
+    Claim,
+    Enqueued,
+    Hold,
+    Lapse,
+    NewJob,
+    Reclaim,
+    Redrive,
+    Release,
+    Result,
+    Scope,
+    Straightened,
+    Taken,
+    Verification,
+    Wanted,
+    is_id,
+    need_batch,
+    need_finished,
+    need_lease,
+    need_limit,
+    need_tokens,
+    need_wanted,
+    too_heavy,
+)
+from seawall.store.verify import verified
+
+_EXPIRED = rows.fault_text(Fault(FaultCode.EXPIRED, "its deadline passed while it waited"))
+_CASES = [(state, cancel) for state in State for cancel in (False, True)]
+_DONE = {case: Answer(Result.DONE, *case) for case in _CASES}
+_ALREADY = {case: Answer(Result.ALREADY, *case) for case in _CASES}
+_LOST = Answer(Result.LOST)
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+class Ledger:
+    """The store: see `port.Store` for what each verb promises."""
+
+    def __init__(self, backend: Backend, *, rng: random.Random | None = None) -> None:
+        self._backend = backend
+        self._lanes = Lanes(backend, rng or random.Random())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._backend.close()
+
+    # --- asking -------------------------------------------------------------------------------
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        need_batch(jobs)
+        return self._each(jobs, self._enqueued, lambda why: Enqueued(Taken.REFUSED, None, why))
+
+    def _enqueued(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        lane_ids = self._lanes.ids(job.lane for job in jobs)
+        given = [
+            rows.new_job(job, at, lane_ids[job.lane], self._backend.written)
+            for at, job in enumerate(jobs)
+        ]
+        found = {at: Enqueued(Taken.CREATED, id_) for at, id_ in self._backend.enqueue(given)}
+        if found:
+            self._backend.wake()
+        left = [row for row in given if row["position"] not in found]
+        if left:
+            found |= self._holders(left)
+        freed = [at for at in range(len(jobs)) if at not in found]
+        if freed:  # a key whose job was pruned between our two looks
+            found |= zip(freed, self.enqueue([jobs[at] for at in freed]), strict=True)
+        return [found[at] for at in range(len(jobs))]
+
+    def _holders(self, left: list[Values]) -> dict[int, Enqueued]:
+        """Who has the keys that could not be taken."""
+        digests = {row["position"]: row["digest"] for row in left}
+        return {
+            at: Enqueued(Taken.EXISTING if digest == digests[at] else Taken.CONFLICT, job_id)
+            for at, job_id, digest in self._backend.batch("find_keys", left)
+        }
+
+    # --- a worker's life ----------------------------------------------------------------------
+
+    def claim(self, wanted: Wanted) -> list[Claim]:
+        need_wanted(wanted)
+        visit = self._lanes.visit(wanted.queues, wanted.tasks)
+        return self._claims(self._taken(self._backend, wanted, visit), visit)
+
+    def _taken(self, session: Session, wanted: Wanted, visit: Visit) -> list[Row]:
+        return session.all(
+            "claim",
+            queues=self._backend.names(wanted.queues),
+            tasks=self._backend.names(wanted.tasks),
+            visit=self._backend.ids(visit.order),
+            known=visit.known,
+            **rows.wanted(wanted),
+        )
+
+    def _claims(self, taken: list[Row], visit: Visit) -> list[Claim]:
+        """What was taken, in words. The leases stand already, so nothing here may ask the store."""
+        lane_ids = {row[3] for row in taken}
+        visit.served(lane_ids)
+        lanes = {id_: visit.lanes[id_] for id_ in lane_ids if id_ in visit.lanes}
+        for row in taken:
+            if row[3] not in lanes:
+                lanes[row[3]] = rows.lane_of(json.loads(row[-1]))
+                self._lanes.heard_of_new_ones()
+        claims = [rows.claim(row, lanes[row[3]], self._backend.read) for row in taken]
+        claims.sort(key=rows.claim_order)
+        return claims
+
+    def renew(self, tokens: Sequence[Token], *, lease_seconds: float) -> list[Answer]:
+        need_tokens(tokens)
+        need_lease(lease_seconds)
+        lease = rows.microseconds(lease_seconds)
+        given = [{"id": token.job_id, "lease_no": token.lease_no} for token in tokens]
+        found: dict[int, bool] = dict(self._backend.batch("renew", given, lease=lease))
+        return [
+            _DONE[State.RUNNING, bool(found[token.job_id])] if token.job_id in found else _LOST
+            for token in tokens
+        ]
+
+    def advance(self, advances: Sequence[Advance]) -> list[Answer]:
+        need_tokens([each.token for each in advances])
+        lane_ids = self._lanes.ids(each.lane for each in advances)
+        return self._guarded(
+            "advance", advances, lambda each: rows.advance(each, lane_ids[each.lane])
+        )
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[Answer]:
+        need_tokens([each.token for each in settlements])
+        return self._guarded("settle", settlements, rows.settlement)
+
+    def exchange(
+        self, settlements: Sequence[Settlement], wanted: Wanted
+    ) -> tuple[list[Answer], list[Claim]]:
+        need_tokens([each.token for each in settlements])
+        need_wanted(wanted)
+        if not settlements or too_heavy(settlements):
+            return self.settle(settlements), self.claim(wanted)
+        given = [rows.settlement(each) for each in settlements]
+        visit = self._lanes.visit(wanted.queues, wanted.tasks)
+        try:
+            with self._backend.transaction() as session:
+                answers = self._answers(session, given, session.batch("settle", given))
+                taken = self._taken(session, wanted, visit)
+        except (BadRowError, ConflictError):
+            # One bad row must not strand the others, nor keep the worker from its next jobs.
+            return self.settle(settlements), self.claim(wanted)
+        return answers, self._claims(taken, visit)
+
+    def release(self, releases: Sequence[Release]) -> list[Answer]:
+        need_tokens([each.token for each in releases])
+        answers = self._guarded("release", releases, rows.release)
+        if _DONE[State.QUEUED, False] in answers:
+            self._backend.wake()
+        return answers
+
+    # --- upkeep -------------------------------------------------------------------------------
+
+    def lapsed(self, *, limit: int = MOST_ROWS) -> list[Lapse]:
+        need_limit(limit)
+        found = self._backend.all("lapsed", limit=limit)
+        lanes = self._lanes.named(row[3] for row in found)
+        return [rows.lapse(row, lanes[row[3]], self._backend.read) for row in found]
+
+    def reclaim(self, reclaims: Sequence[Reclaim]) -> list[Answer]:
+        need_tokens([each.token for each in reclaims])
+        answers = self._guarded("reclaim", reclaims, rows.reclaim)
+        if _DONE[State.QUEUED, False] in answers:
+            self._backend.wake()
+        return answers
+
+    def expire(self, *, limit: int = MOST_ROWS) -> list[int]:
+        need_limit(limit)
+        return [row[0] for row in self._backend.all("expire", limit=limit, fault=_EXPIRED)]
+
+    def straighten(self, *, limit: int = MOST_ROWS) -> Straightened:
+        need_limit(limit)
+        slack = rows.microseconds(SLACK_SECONDS)
+        due = self._backend.all("straighten_due", limit=limit, slack=slack)
+        leases = self._backend.all("straighten_leases", limit=limit, slack=slack)
+        holds = self._backend.all("straighten_holds", slack=slack)
+        if due or holds:
+            self._backend.wake()
+        return Straightened(len(due), len(leases), len(holds))
+
+    def prune(self, state: State, *, older_than_seconds: float, limit: int = MOST_ROWS) -> int:
+        need_limit(limit)
+        need_finished(state)
+        need_span("older_than_seconds", older_than_seconds)
+        age = rows.microseconds(older_than_seconds)
+        return int(self._backend.all("prune", state=str(state), age=age, limit=limit)[0][0])
+
+    def fold(self, *, limit: int = MOST_ROWS) -> int:
+        need_limit(limit)
+        return sum(row[0] for row in self._backend.all("fold", limit=limit))
+
+    # --- people -------------------------------------------------------------------------------
+
+    def redrive(self, redrives: Sequence[Redrive]) -> list[Change]:
+        need_batch(redrives)
+        lane_ids = self._lanes.ids(each.lane for each in redrives if each.lane is not None)
+        wanted = {each.job_id: each for each in redrives}
+        moved = self._backend.batch(
+            "redrive",
+            [
+                rows.redrive(each, None if each.lane is None else lane_ids[each.lane])
+                for each in wanted.values()
+                if is_id(each.job_id)
+            ],
+        )
+        if moved:
+            self._backend.wake()
+        return self._changes([each.job_id for each in redrives], moved)
+
+    def cancel(self, job_ids: Sequence[int]) -> list[Change]:
+        need_batch(job_ids)
+        given: list[Values] = [{"id": job_id} for job_id in set(job_ids) if is_id(job_id)]
+        return self._changes(job_ids, self._backend.batch("cancel", given))
+
+    def _changes(self, job_ids: Sequence[int], moved: list[Row]) -> list[Change]:
+        done = {job_id: Change(done=True, state=State(state)) for job_id, state in moved}
+        left = [{"id": id_} for id_ in set(job_ids) if id_ not in done and is_id(id_)]
+        for job_id, state in self._backend.batch("find_states", left) if left else ():
+            done[job_id] = Change(done=False, state=State(state))
+        return [done.get(job_id, Change(done=False, state=None)) for job_id in job_ids]
+
+    def hold(self, scope: Scope, name: str, *, reason: str, seconds: float | None = None) -> None:
+        need_name("name", name)
+        need_name("reason", reason)
+        need_span("seconds", seconds or 0.0)
+        span = None if seconds is None else rows.microseconds(seconds)
+        self._backend.all("hold", scope=str(Scope(scope)), name=name, span=span, reason=reason)
+
+    def resume(self, scope: Scope, name: str) -> bool:
+        need_name("name", name)
+        ended = self._backend.all("resume", scope=str(Scope(scope)), name=name)
+        if ended:
+            self._backend.wake()
+        return bool(ended and ended[0][0])
+
+    def holds(self) -> list[Hold]:
+        return [rows.hold(row, self._backend.read) for row in self._backend.all("all_holds")]
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def jobs(self, job_ids: Sequence[int]) -> dict[int, Job]:
+        need_batch(job_ids)
+        given: list[Values] = [{"id": job_id} for job_id in set(job_ids) if is_id(job_id)]
+        found = self._backend.batch("read_jobs", given)
+        lanes = self._lanes.named(row[1] for row in found)
+        return {row[0]: rows.job(row, lanes[row[1]], self._backend.read) for row in found}
+
+    def attempts(self, job_id: int, *, after: int = 0, limit: int = MOST_ROWS) -> list[Attempt]:
+        need_limit(limit)
+        if not is_id(job_id):
+            return []
+        found = self._backend.all("read_attempts", job=job_id, after=after, limit=limit)
+        return [rows.attempt(row, self._backend.read) for row in found]
+
+    def output(self, job_id: int, stage: int) -> str | None:
+        if not is_id(job_id):
+            return None
+        found = self._backend.all("read_output", job=job_id, stage=stage)
+        return str(found[0][0]) if found else None
+
+    def counts(self) -> dict[State, int]:
+        found: dict[str, int] = dict(self._backend.all("count_states"))
+        return {state: found.get(str(state), 0) for state in State}
+
+    def now(self) -> datetime:
+        return self._backend.read(self._backend.all("store_now")[0][0])
+
+    def wait(self, timeout_seconds: float) -> bool:
+        return self._backend.wait(timeout_seconds)
+
+    def verify(self, *, timeout_seconds: float = 600.0) -> Verification:
+        with self._backend.snapshot(timeout_seconds) as session:
+            return verified(session, self._backend.dialect)
+
+    # --- how a batch is written ---------------------------------------------------------------
+
+    def _guarded(
+        self, verb: str, batch: Sequence[T], row_of: Callable[[T], Values]
+    ) -> list[Answer]:
+        """Write what tokens guard, and find out what became of the rows that did not move."""
+
+        def write(part: Sequence[T]) -> list[Answer]:
+            given = [row_of(each) for each in part]
+            return self._answers(self._backend, given, self._backend.batch(verb, given))
+
+        return self._each(batch, write, lambda why: Answer(Result.REFUSED, reason=why))
+
+    def _answers(self, session: Session, given: list[Values], moved: list[Row]) -> list[Answer]:
+        answers = {id_: _DONE[state, bool(cancel)] for id_, state, cancel in moved}
+        if len(answers) < len(given):
+            left = [row for row in given if row["id"] not in answers]
+            for id_, state, cancel in session.batch("find_attempts", left):
+                answers[id_] = _ALREADY[state, bool(cancel)]
+        return [answers.get(row["id"], _LOST) for row in given]
+
+    def _each(
+        self,
+        batch: Sequence[T],
+        write: Callable[[Sequence[T]], list[A]],
+        refused: Callable[[str], A],
+    ) -> list[A]:
+        """Write the batch; halve it where it is too heavy, or until a bad row stands alone."""
+        if not batch:
+            return []
+        if not too_heavy(batch):
+            try:
+                return write(batch)
+            except BadRowError as error:
+                if len(batch) == 1:
+                    return [refused(str(error))]
+        half = len(batch) // 2
+        return self._each(batch[:half], write, refused) + self._each(batch[half:], write, refused)

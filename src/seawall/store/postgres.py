@@ -1,0 +1,400 @@
+"""The ledger's statements on PostgreSQL 15 and later, through psycopg.
+
+A batch travels as one JSON parameter and becomes rows inside the statement: measured beside arrays,
+it is the faster way. A verb of one statement is one round trip; transactions use the pipeline, so
+that BEGIN and COMMIT travel with their neighbours. Nothing depends on the session, so a pooler in
+transaction mode may stand in between: it is noticed by the process id that it makes up, and then
+statements are not prepared and the time limit is set inside each transaction. Only LISTEN needs
+a connection of its own, to the server itself (`listen_url`); without one, polling does.
+"""
+
+import json
+import re
+import select
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from seawall.clock import Clock
+from seawall.errors import ConfigurationError, StoreError, StoreUnavailableError
+from seawall.redact import one_line
+from seawall.store import forks, statements
+from seawall.store.backend import (
+    MIGRATION_SECONDS,
+    STATEMENT_SECONDS,
+    BadRowError,
+    ConflictError,
+    Row,
+    Values,
+)
+from seawall.store.bell import Bell
+from seawall.store.wake import Listener, Waker
+
+OLDEST_SERVER = 150_000
+CONNECTIONS = 8
+ROWS_WORTH_A_COPY = 100
+"""From here on COPY is faster than one statement with the rows in it."""
+_CONNECT_SECONDS = 10
+
+TRIES_ON_CONFLICT = 5
+
+_Connection = psycopg.Connection[Row]
+T = TypeVar("T")
+
+_SESSION = {
+    "idle_in_transaction_session_timeout": "60000",
+    "default_transaction_isolation": "read committed",
+    # A plan is made once and kept, perhaps when the tables were empty: it must not read them whole.
+    "enable_seqscan": "off",
+}
+
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+_KEEPALIVE: dict[str, Any] = {
+    "application_name": "seawall",
+    "connect_timeout": _CONNECT_SECONDS,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+
+
+class PostgresBackend:
+    """One PostgreSQL database, shared by as many processes as there are connections."""
+
+    dialect = "postgres"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        listen_url: str | None = None,
+        clock: Clock | None = None,
+        statement_seconds: float = STATEMENT_SECONDS,
+    ) -> None:
+        self._conninfo = _conninfo("url", url)
+        self._listen_conninfo = None if listen_url is None else _conninfo("listen_url", listen_url)
+        self._clock = clock
+        self._statement_seconds = statement_seconds
+        self._sql = {name: each.sql for name, each in statements.load(self.dialect).items()}
+        self._bell = Bell()
+        self._closed = False
+        self._pool: ConnectionPool[_Connection] | None = None
+        self._listener: Listener | None = None
+        self.pooled = self._looked_at()
+        self._open()
+        forks.watch(self)
+
+    # --- statements ---------------------------------------------------------------------------
+
+    def all(self, name: str, /, **values: object) -> list[Row]:
+        return self._once(name, values)
+
+    def batch(self, name: str, rows: Sequence[Values], /, **values: object) -> list[Row]:
+        return self._once(name, {"rows": _json(rows), **values})
+
+    def _once(self, name: str, values: Values) -> list[Row]:
+        """One statement, one transaction, one round trip; again where others were in the way."""
+        values["now"] = self._now()
+        return _retried(lambda: self._asked(self._sql[name], values))
+
+    def _asked(self, sql: str, values: Values) -> list[Row]:
+        with self._connected() as connection:
+            cursor = connection.cursor(binary=True)
+            if not self.pooled:
+                cursor.execute(sql, values)
+            else:
+                with connection.pipeline(), connection.transaction():
+                    self._limit(connection, self._statement_seconds)
+                    cursor.execute(sql, values)
+            return cursor.fetchall()
+
+    @contextmanager
+    def transaction(self) -> "Iterator[_Session]":
+        with self._connected() as connection, connection.pipeline(), connection.transaction():
+            if self.pooled:
+                self._limit(connection, self._statement_seconds)
+            yield _Session(connection, self._sql, self._now())
+
+    @contextmanager
+    def snapshot(self, timeout_seconds: float) -> "Iterator[_Session]":
+        with self._connected() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            self._limit(connection, timeout_seconds)
+            connection.execute("SET LOCAL enable_seqscan = on")  # these do read everything
+            yield _Session(connection, self._sql, self._now())
+
+    def enqueue(self, rows: Sequence[Values]) -> list[Row]:
+        plain = all(row["key"] is None and row["worker"] is None for row in rows)
+        if plain and len(rows) >= ROWS_WORTH_A_COPY:
+            return _retried(lambda: self._copied(rows))
+        return self.batch("enqueue", rows)
+
+    def _copied(self, rows: Sequence[Values]) -> list[Row]:
+        """Bulk: ids first, then two streams, then the count."""
+        with self._connected() as connection, connection.transaction():
+            if self.pooled:
+                self._limit(connection, self._statement_seconds)
+            session = _Session(connection, self._sql, self._now())
+            now = session.all("store_now")[0][0]
+            ids = [id_ for (id_,) in session.all("reserve_ids", many=len(rows))]
+            pairs = list(zip(rows, ids, strict=True))
+            session.copy("load_jobs", (_job_copied(row, id_, now) for row, id_ in pairs))
+            session.copy("load_data", (_data_copied(row, id_) for row, id_ in pairs))
+            session.all("count_in", jobs=len(rows))
+        return [(row["position"], id_) for row, id_ in zip(rows, ids, strict=True)]
+
+    @contextmanager
+    def migrating(self) -> "Iterator[_Session]":
+        """The fleet's one transaction that may change the tables; the others wait for its end."""
+        with self._connected() as connection, connection.transaction():
+            self._limit(connection, MIGRATION_SECONDS)
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('seawall', 0))")
+            yield _Session(connection, self._sql, self._now())
+
+    # --- values -------------------------------------------------------------------------------
+
+    def _now(self) -> datetime | None:
+        """None leaves it to the server."""
+        return self._clock.now() if self._clock else None
+
+    def written(self, time: datetime) -> str:
+        return time.isoformat()
+
+    def read(self, found: Any) -> datetime:
+        return cast("datetime", found).astimezone(UTC)
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        return list(names)
+
+    def ids(self, ids: Sequence[int]) -> str:
+        return "{" + ",".join(map(str, ids)) + "}"  # psycopg takes far longer over a list
+
+    # --- waking -------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        self._waker.wake()
+
+    def _tell(self) -> None:
+        with suppress(StoreError):  # whoever was to be told will look by itself
+            self.all("tell")
+
+    def wait(self, timeout_seconds: float) -> bool:
+        with self._opening:
+            if self._listener is None and not self._closed:
+                own = None if self.pooled else self._conninfo
+                self._listener = Listener(self._listen_conninfo or own, self._bell)
+        return self._bell.wait(timeout_seconds)
+
+    # --- connections --------------------------------------------------------------------------
+
+    @contextmanager
+    def _connected(self) -> "Iterator[_Connection]":
+        with _our_errors(), self._opened().connection() as connection:
+            yield connection
+
+    def _opened(self) -> "ConnectionPool[_Connection]":
+        if self._pool is None:
+            with self._opening:
+                if self._closed:
+                    raise StoreError("PostgreSQL: the store is closed")
+                if self._pool is None:
+                    self._pool = self._new_pool()
+        return self._pool
+
+    def _open(self) -> None:
+        """As before the first use: a pool, a waker and a listener that belong to this process."""
+        self._opening = threading.Lock()
+        self._pool = None
+        self._listener = None
+        self._waker = Waker(self._tell)
+
+    def before_fork(self) -> None:
+        """Nothing to let go of: psycopg touches no connection of another process."""
+
+    def after_fork(self, *, child: bool) -> None:
+        if child:
+            self._inherited = (self._pool, self._listener, self._waker)
+            self._open()
+
+    def _looked_at(self) -> bool:
+        """Whether a pooler stands in between; `StoreError` where the server is too old.
+
+        A pooler must make up the process id that it gives its clients, because it has many
+        servers behind it. So the id of the handshake and that of the server then differ.
+        """
+        with _our_errors(), psycopg.connect(self._conninfo, autocommit=True) as connection:
+            version = connection.info.server_version
+            if version < OLDEST_SERVER:
+                raise StoreError(f"PostgreSQL {version // 10_000} is too old: 15 is the oldest")
+            answer = connection.execute("SELECT pg_backend_pid()").fetchone()
+            return answer != (connection.info.backend_pid,)
+
+    def _new_pool(self) -> "ConnectionPool[_Connection]":
+        return ConnectionPool(
+            self._conninfo,
+            min_size=1,
+            max_size=CONNECTIONS,
+            timeout=self._statement_seconds,
+            kwargs={"autocommit": True},
+            configure=self._configure,
+            check=_still_there,
+            name="seawall",
+            open=True,
+        )
+
+    def _configure(self, connection: _Connection) -> None:
+        """A pooler forgets what a session was told, so behind one nothing is told to it."""
+        connection.prepare_threshold = None if self.pooled else 0
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        if not self.pooled:
+            limit = _milliseconds(self._statement_seconds)
+            for name, value in {**_SESSION, "statement_timeout": limit}.items():
+                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+
+    def _limit(self, connection: _Connection, seconds: float) -> None:
+        """A time limit for each statement of this transaction."""
+        limit = _milliseconds(seconds)
+        connection.execute("SELECT set_config('statement_timeout', %s, true)", (limit,))
+
+    def close(self) -> None:
+        if not self._closed:
+            self._waker.close()
+            self._closed = True
+            if self._listener is not None:
+                self._listener.close()
+            if self._pool is not None:
+                self._pool.close()
+
+
+class _Session:
+    """Statements of one transaction, all at one moment."""
+
+    def __init__(
+        self, connection: _Connection, statements: dict[str, str], now: datetime | None
+    ) -> None:
+        self._connection = connection
+        self._sql = statements
+        self._now = now
+
+    def all(self, name: str, /, **values: object) -> list[Row]:
+        values["now"] = self._now
+        cursor = self._connection.cursor(binary=True)
+        cursor.execute(self._sql[name], values)
+        return cursor.fetchall()
+
+    def batch(self, name: str, rows: Sequence[Values], /, **values: object) -> list[Row]:
+        return self.all(name, rows=_json(rows), **values)
+
+    def copy(self, name: str, rows: Iterable[Row]) -> None:
+        with self._connection.cursor() as cursor, cursor.copy(self._sql[name]) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+    def script(self, sql: str) -> None:
+        self._connection.execute(sql, prepare=False)
+
+
+def _job_copied(row: Values, id_: int, now: datetime) -> Row:
+    """A row as `load_jobs` takes it."""
+    after = row["run_after"] and datetime.fromisoformat(row["run_after"])
+    due_at, due_set_at = (after, None) if after and after > now else (now, now)
+    return (
+        id_, row["lane"], "queued", due_at, due_set_at, row["stage"],
+        row["deadline_at"], row["run"], row["owner"], now,
+    )  # fmt: skip
+
+
+def _data_copied(row: Values, id_: int) -> Row:
+    """A row as `load_data` takes it."""
+    return (id_, row["codec"], row["arguments"], row["request_id"])
+
+
+def _conninfo(setting: str, url: str) -> str:
+    """The address with our defaults for what it leaves open."""
+    try:
+        return make_conninfo("", **{**_KEEPALIVE, **conninfo_to_dict(url)})
+    except psycopg.Error:  # its words may quote a password
+        raise ConfigurationError(
+            f"{setting}: is no address of a PostgreSQL; expected postgresql://USER@HOST/DATABASE,"
+            " with %25 for a percent sign"
+        ) from None
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(max(1, round(seconds * 1000)))
+
+
+def _retried(ask: Callable[[], T]) -> T:
+    """Ask once more where others were in the way: nothing had been done."""
+    for tries in range(TRIES_ON_CONFLICT):
+        try:
+            return ask()
+        except ConflictError as error:
+            if tries == TRIES_ON_CONFLICT - 1:
+                raise StoreUnavailableError(str(error)) from error
+    raise AssertionError("unreachable")
+
+
+def _still_there(connection: _Connection) -> None:
+    """Ask the server only if it said something unasked, as it does when it goes away."""
+    said = select.poll()
+    said.register(connection.fileno(), select.POLLIN)
+    if said.poll(0):
+        connection.execute("SELECT 1")
+
+
+_BAD_ROW = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    errors.ProgramLimitExceeded,
+    UnicodeEncodeError,
+)
+_IN_THE_WAY = (errors.DeadlockDetected, errors.SerializationFailure)
+_NOT_NOW = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
+_REFUSES_US = re.compile(
+    r"authentication failed|does not exist|no pg_hba\.conf entry|not permitted to log in"
+    r"|permission denied|no password supplied"
+)
+"""A failed handshake has no SQLSTATE, only words."""
+
+
+@contextmanager
+def _our_errors() -> Iterator[None]:
+    """Whatever psycopg raises, in our words."""
+    try:
+        yield
+    except _BAD_ROW as error:
+        # Without its cause, whose detail quotes the row.
+        raise BadRowError(f"it cannot be stored: {_cause(error)}") from None
+    except _IN_THE_WAY as error:
+        raise ConflictError(f"PostgreSQL: {_cause(error)}") from error
+    except PoolTimeout as error:
+        raise StoreUnavailableError("PostgreSQL: no connection could be had in time") from error
+    except PoolClosed:
+        raise StoreError("PostgreSQL: the store is closed") from None
+    except errors.UndefinedTable as error:
+        raise StoreError("PostgreSQL: seawall's tables are gone: open the store anew") from error
+    except _NOT_NOW as error:
+        if error.sqlstate is None and _REFUSES_US.search(str(error)):
+            raise StoreError(f"PostgreSQL: {_cause(error)}") from error
+        raise StoreUnavailableError(f"PostgreSQL: {_cause(error)}") from error
+    except psycopg.Error as error:
+        raise StoreError(f"PostgreSQL: {_cause(error)}") from None
+
+
+def _cause(error: Exception) -> str:
+    """The server's own first line; never its detail, which quotes the row."""
+    if isinstance(error, UnicodeEncodeError):
+        return "its text has characters that are no Unicode"
+    primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    return one_line(primary or str(error).split("\n", 1)[0]) or type(error).__name__

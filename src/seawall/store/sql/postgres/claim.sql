@@ -1,0 +1,62 @@
+-- name: claim
+-- Leases due jobs: the lanes that the caller names, in its order, then those made since it last
+-- looked, but none that is held; within a lane in exact order. Costs a look into each lane that it
+-- visits before it has enough; what waits for later or is held is never read.
+-- The rows are chosen in an array first: a join would tempt the planner into reading the table.
+-- The visit streams: an ORDER BY, or a join instead of NOT IN, would look into every lane first.
+-- moves: claim
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now
+),
+taken AS (
+    UPDATE seawall.job
+    SET state = 'running', lease_no = lease_no + 1, worker = %(worker)s,
+        claimed_at = (SELECT now FROM clock), leased_at = (SELECT now FROM clock),
+        lease_until = (SELECT now FROM clock) + %(lease)s * interval '1 microsecond'
+    WHERE job.id = ANY (ARRAY(
+        SELECT due.id
+        FROM (
+            SELECT * FROM unnest(%(visit)s::bigint[])
+            UNION ALL SELECT lane.id FROM seawall.lane
+            WHERE lane.id > %(known)s
+                AND lane.queue = ANY (%(queues)s) AND lane.task = ANY (%(tasks)s)
+        ) AS visit (lane)
+        CROSS JOIN LATERAL (
+            SELECT waiting.id
+            FROM seawall.job AS waiting
+            WHERE waiting.lane = visit.lane AND waiting.state = 'queued'
+                AND waiting.due_at <= (SELECT now FROM clock)
+                AND (waiting.deadline_at IS NULL OR waiting.deadline_at > (SELECT now FROM clock))
+                AND (waiting.losses = 0 OR NOT %(prefetch)s)
+            ORDER BY waiting.due_at, waiting.id
+            LIMIT %(limit)s
+            FOR UPDATE SKIP LOCKED
+        ) AS due
+        WHERE visit.lane NOT IN (
+            SELECT lane.id
+            FROM seawall.hold JOIN seawall.lane ON (hold.scope, hold.name) IN (
+                ('queue', lane.queue), ('task', lane.task), ('upstream', lane.upstream)
+            )
+            WHERE hold.held_until IS NULL OR hold.held_until > (SELECT now FROM clock)
+        )
+        LIMIT %(limit)s
+    ))
+    RETURNING job.*
+)
+SELECT
+    taken.id, taken.lease_no, taken.seq, taken.lane, taken.cycle, taken.tries, taken.losses,
+    taken.due_at, taken.lease_until, taken.deadline_at, taken.run, taken.owner,
+    data.codec, data.arguments, data.request_id, input.content,
+    -- A lane that the caller cannot know yet.
+    CASE WHEN taken.lane > %(known)s THEN (
+        SELECT json_build_array(queue, task, lane.stage, upstream, priority, lane.owner)::text
+        FROM seawall.lane WHERE lane.id = taken.lane
+    ) END
+FROM taken
+-- One look into each index for each row, whatever the planner believes.
+LEFT JOIN LATERAL (
+    SELECT codec, arguments, request_id FROM seawall.job_data WHERE job = taken.id LIMIT 1
+) AS data ON true
+LEFT JOIN LATERAL (
+    SELECT content FROM seawall.output WHERE job = taken.id AND stage = taken.stage - 1 LIMIT 1
+) AS input ON true;

@@ -1,0 +1,61 @@
+-- name: enqueue
+-- Writes each job with its data and key, and counts it in. A row whose key is taken is left out.
+-- One statement, so that asking for one job is one round trip. Keys are taken in their order, so
+-- that two batches with the same keys wait for one another and never in a circle.
+-- moves: enqueue, begin
+WITH given AS MATERIALIZED (
+    SELECT
+        nextval('seawall.job_id_seq') AS id,
+        coalesce(%(now)s::timestamptz, now()) AS now,
+        r.*
+    FROM json_to_recordset(%(rows)s) AS r (
+        position integer, lane bigint, task text, stage integer, key text, digest text,
+        run_after timestamptz, deadline_at timestamptz, run bigint, owner text,
+        codec text, arguments text, request_id text, worker text, lease bigint
+    )
+),
+keyed AS (
+    INSERT INTO seawall.job_key (task, key, job, digest)
+    SELECT task, key, id, digest FROM given WHERE key IS NOT NULL ORDER BY task, key, position
+    ON CONFLICT DO NOTHING
+    RETURNING job
+),
+born AS (
+    INSERT INTO seawall.job (
+        id, lane, state, due_at, due_set_at, stage, lease_no, worker, claimed_at, leased_at,
+        lease_until, deadline_at, run, owner, created_at
+    )
+    SELECT
+        id, lane, CASE WHEN worker IS NULL THEN 'queued' ELSE 'running' END,
+        greatest(run_after, now), CASE WHEN run_after > now THEN NULL ELSE now END, stage,
+        CASE WHEN worker IS NULL THEN 0 ELSE 1 END,
+        worker,
+        CASE WHEN worker IS NOT NULL THEN now END,
+        CASE WHEN worker IS NOT NULL THEN now END,
+        CASE WHEN worker IS NOT NULL THEN now + lease * interval '1 microsecond' END,
+        deadline_at, run, owner, now
+    FROM given WHERE key IS NULL OR id IN (SELECT job FROM keyed)
+    RETURNING id
+),
+data AS (
+    INSERT INTO seawall.job_data (job, codec, arguments, request_id)
+    SELECT id, codec, arguments, request_id FROM given JOIN born USING (id)
+),
+counted AS (
+    INSERT INTO seawall.intake (jobs) SELECT count(*) FROM born HAVING count(*) > 0
+)
+SELECT position, id FROM given JOIN born USING (id);
+
+-- name: find_keys
+-- Who holds each of these keys, and with which arguments.
+SELECT given.position, held.job, held.digest
+FROM json_to_recordset(%(rows)s) AS given (position integer, task text, key text)
+CROSS JOIN LATERAL (
+    SELECT job_key.job, job_key.digest FROM seawall.job_key
+    WHERE job_key.task = given.task AND job_key.key = given.key
+    LIMIT 1  -- one look into the index for each row, whatever the planner believes
+) AS held;
+
+-- name: store_now
+-- The store's own clock.
+SELECT coalesce(%(now)s::timestamptz, now());

@@ -1,0 +1,70 @@
+-- name: lapsed
+-- Leases that have lapsed, the longest first. Reads only: what becomes of them is decided outside.
+SELECT id, lease_no, seq, lane, cycle, tries, losses, worker, lease_until
+FROM seawall.job
+WHERE state = 'running' AND lease_until <= coalesce(%(now)s::timestamptz, now())
+ORDER BY lease_until, id LIMIT %(limit)s;
+
+-- name: reclaim
+-- Takes back each job whose lease is the one named and still lapsed: a line in history that its
+-- worker was lost, and the job queued again, failed, or cancelled if that was asked for.
+-- moves: reclaim, give up, stop
+WITH given AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(rows)s) AS r (
+        id bigint, lease_no bigint, seq bigint, fault text, delay bigint, policy text
+    )
+),
+locked AS MATERIALIZED (
+    SELECT
+        given.*, job.cycle, job.stage, job.worker, job.claimed_at,
+        CASE WHEN job.cancel_requested THEN 'cancelled'
+        WHEN given.delay IS NULL THEN 'failed' ELSE 'queued' END AS state_after
+    FROM given JOIN seawall.job USING (id)
+    WHERE job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
+        AND job.lease_until <= coalesce(%(now)s::timestamptz, now())
+    ORDER BY job.id FOR UPDATE OF job
+),
+clock AS MATERIALIZED (
+    -- Told after the last lock: waiting for one must not eat into a lease or a delay.
+    SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now, count(*) FROM locked
+),
+dated AS MATERIALIZED (
+    SELECT locked.*, clock.now FROM locked, clock
+),
+moved AS (
+    UPDATE seawall.job
+    SET state = dated.state_after, seq = dated.seq, losses = losses + 1,
+        due_at = CASE WHEN dated.state_after = 'queued'
+            THEN dated.now + dated.delay * interval '1 microsecond' ELSE job.due_at END,
+        due_set_at = CASE WHEN dated.state_after = 'queued'
+            THEN dated.now ELSE job.due_set_at END,
+        worker = NULL, claimed_at = NULL, leased_at = NULL, lease_until = NULL,
+        cancel_requested = false,
+        started_at = coalesce(job.started_at, job.claimed_at),
+        last_attempt_at = job.claimed_at,
+        finished_at = CASE WHEN dated.state_after <> 'queued' THEN dated.now END,
+        last_fault = dated.fault
+    FROM dated
+    WHERE job.id = dated.id
+    RETURNING job.id, job.state
+),
+written AS (
+    INSERT INTO seawall.attempt (job, seq, lease_no, cycle, stage, worker, started_at,
+        finished_at, outcome, counted, fault, delay, policy)
+    SELECT id, seq, lease_no, cycle, stage, worker, claimed_at,
+        greatest(now, claimed_at), 'lost', false, fault, delay, policy
+    FROM dated
+)
+SELECT id, state, false FROM moved;
+
+-- name: expire
+-- Fails queued jobs whose deadline has passed, the oldest deadlines first.
+-- moves: expire
+UPDATE seawall.job
+SET state = 'failed', finished_at = coalesce(%(now)s::timestamptz, now()), last_fault = %(fault)s
+WHERE id = ANY (ARRAY(
+    SELECT id FROM seawall.job
+    WHERE state = 'queued' AND deadline_at <= coalesce(%(now)s::timestamptz, now())
+    ORDER BY deadline_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+))
+RETURNING id;

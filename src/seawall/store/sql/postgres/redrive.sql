@@ -1,0 +1,28 @@
+-- name: redrive
+-- Sends failed jobs again, due now: a new cycle with a fresh allowance and no last fault, at the
+-- stage where it failed or at the one named. A deadline that has passed no longer binds, and
+-- the outputs of stages that are to be done again are dropped.
+-- moves: redrive
+WITH given AS MATERIALIZED (
+    SELECT r.*, coalesce(%(now)s::timestamptz, now()) AS now
+    FROM json_to_recordset(%(rows)s) AS r (id bigint, lane bigint, stage integer)
+),
+locked AS MATERIALIZED (
+    SELECT given.id, given.now, coalesce(given.lane, job.lane) AS lane,
+        coalesce(given.stage, job.stage) AS stage
+    FROM given JOIN seawall.job USING (id)
+    WHERE job.state = 'failed'
+    ORDER BY job.id FOR UPDATE OF job
+),
+dropped AS (
+    DELETE FROM seawall.output USING locked
+    WHERE output.job = locked.id AND output.stage >= locked.stage
+)
+UPDATE seawall.job
+SET state = 'queued', cycle = cycle + 1, tries = 0, losses = 0,
+    lane = locked.lane, stage = locked.stage,
+    due_at = locked.now, due_set_at = locked.now, finished_at = NULL, last_fault = NULL,
+    deadline_at = CASE WHEN deadline_at > locked.now THEN deadline_at END
+FROM locked
+WHERE job.id = locked.id
+RETURNING job.id, job.state;

@@ -1,0 +1,48 @@
+-- name: release
+-- Hands each job back as it was, at its old place in the lane; where a cancel was asked for, it
+-- is cancelled. Only an attempt that had begun (`took` is given) leaves a line in history.
+-- moves: release, stop
+WITH given AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(rows)s) AS r (
+        id bigint, lease_no bigint, seq bigint, took bigint, ago bigint
+    )
+),
+locked AS MATERIALIZED (
+    SELECT
+        given.*, job.cycle, job.stage, job.worker,
+        CASE WHEN job.cancel_requested THEN 'cancelled' ELSE 'queued' END AS state_after
+    FROM given JOIN seawall.job USING (id)
+    WHERE job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
+    ORDER BY job.id FOR UPDATE OF job
+),
+clock AS MATERIALIZED (
+    -- Told after the last lock: waiting for one must not eat into a lease or a delay.
+    SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now, count(*) FROM locked
+),
+dated AS MATERIALIZED (
+    SELECT
+        locked.*, clock.now,
+        clock.now - locked.ago * interval '1 microsecond' AS ended_at,
+        clock.now - (locked.ago + locked.took) * interval '1 microsecond' AS begun_at
+    FROM locked, clock
+),
+moved AS (
+    UPDATE seawall.job
+    SET state = dated.state_after,
+        seq = CASE WHEN dated.took IS NULL THEN job.seq ELSE dated.seq END,
+        worker = NULL, claimed_at = NULL, leased_at = NULL, lease_until = NULL,
+        cancel_requested = false,
+        started_at = coalesce(job.started_at, dated.begun_at),
+        last_attempt_at = coalesce(dated.begun_at, job.last_attempt_at),
+        finished_at = CASE WHEN dated.state_after = 'cancelled' THEN dated.now END
+    FROM dated
+    WHERE job.id = dated.id
+    RETURNING job.id, job.state
+),
+written AS (
+    INSERT INTO seawall.attempt (job, seq, lease_no, cycle, stage, worker, started_at,
+        finished_at, outcome, counted)
+    SELECT id, seq, lease_no, cycle, stage, worker, begun_at, ended_at, 'released', false
+    FROM dated WHERE took IS NOT NULL
+)
+SELECT id, state, false FROM moved;

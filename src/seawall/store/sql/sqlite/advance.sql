@@ -1,0 +1,27 @@
+-- name: advance
+-- Ends each attempt whose token holds as a finished stage: its output is kept and the job moves
+-- to its next stage, running on under the same lease with tries 0. A stage that is
+-- no later one is not gone to.
+-- The guard is the same in all three; the job moves last, because its row is what they ask.
+-- moves: advance
+INSERT INTO seawall_attempt (job, seq, lease_no, cycle, stage, worker, started_at,
+    finished_at, outcome, counted, policy)
+SELECT id, :seq, :lease_no, cycle, stage, worker, :now - :ago - :took,
+    :now - :ago, 'advanced', :counted, :policy
+FROM seawall_job
+WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
+    AND stage < :stage;
+INSERT INTO seawall_output (job, stage, content)
+SELECT id, stage, :output
+FROM seawall_job
+WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
+    AND stage < :stage
+    AND :output IS NOT NULL
+ON CONFLICT (job, stage) DO UPDATE SET content = excluded.content;
+UPDATE seawall_job
+SET state = 'running', lane = :lane, stage = :stage, seq = :seq, tries = 0,
+    claimed_at = :now, last_attempt_at = :now - :ago - :took,
+    started_at = coalesce(started_at, :now - :ago - :took)
+WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
+    AND stage < :stage
+RETURNING id, state, cancel_requested;

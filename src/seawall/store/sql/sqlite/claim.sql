@@ -1,0 +1,46 @@
+-- name: claim
+-- Leases due jobs: the lanes that the caller names, in its order, then those made since it last
+-- looked, but none that is held; within a lane in exact order. Costs a look into each lane that it
+-- visits before it has enough; what waits for later or is held is never read.
+-- CROSS JOIN and INDEXED BY fix the plan. One writer at a time: nothing has to be skipped.
+-- moves: claim
+UPDATE seawall_job
+SET state = 'running', lease_no = lease_no + 1, worker = :worker,
+    claimed_at = :now, leased_at = :now, lease_until = :now + :lease
+WHERE id IN (
+    SELECT waiting.id
+    FROM (
+        SELECT value AS lane FROM json_each(:visit)
+        UNION ALL SELECT id FROM seawall_lane
+        WHERE id > :known
+            AND queue IN (SELECT value FROM json_each(:queues))
+            AND task IN (SELECT value FROM json_each(:tasks))
+    ) AS visit
+    CROSS JOIN seawall_job AS waiting INDEXED BY seawall_job_due
+    WHERE visit.lane NOT IN (
+            SELECT lane.id
+            FROM seawall_hold AS hold JOIN seawall_lane AS lane
+                ON (hold.scope = 'queue' AND hold.name = lane.queue)
+                OR (hold.scope = 'task' AND hold.name = lane.task)
+                OR (hold.scope = 'upstream' AND hold.name = lane.upstream)
+            WHERE hold.held_until IS NULL OR hold.held_until > :now
+        )
+        AND waiting.lane = visit.lane AND waiting.state = 'queued' AND waiting.due_at <= :now
+        AND (waiting.deadline_at IS NULL OR waiting.deadline_at > :now)
+        AND (waiting.losses = 0 OR NOT :prefetch)
+    LIMIT :limit
+)
+RETURNING
+    id, lease_no, seq, lane, cycle, tries, losses,
+    due_at, lease_until, deadline_at, run, owner,
+    (SELECT codec FROM seawall_job_data WHERE job = seawall_job.id),
+    (SELECT arguments FROM seawall_job_data WHERE job = seawall_job.id),
+    (SELECT request_id FROM seawall_job_data WHERE job = seawall_job.id),
+    (SELECT content FROM seawall_output
+        WHERE job = seawall_job.id AND stage = seawall_job.stage - 1),
+    -- A lane that the caller cannot know yet.
+    iif(lane > :known, (
+        SELECT json_array(named.queue, named.task, named.stage, named.upstream, named.priority,
+            named.owner)
+        FROM seawall_lane AS named WHERE named.id = seawall_job.lane
+    ), NULL);

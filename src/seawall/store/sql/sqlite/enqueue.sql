@@ -1,0 +1,34 @@
+-- name: enqueue
+-- Writes each job with its data and key, and counts it in. A row whose key is taken is left out.
+-- Four statements for each row, where PostgreSQL has one for all: here a statement costs no round
+-- trip. Each of them does nothing if the one before it did nothing.
+-- moves: enqueue, begin
+INSERT INTO seawall_job (
+    lane, state, due_at, due_set_at, stage, lease_no, worker, claimed_at, leased_at,
+    lease_until, deadline_at, run, owner, created_at
+)
+SELECT
+    :lane, iif(:worker IS NULL, 'queued', 'running'),
+    max(coalesce(:run_after, :now), :now), iif(:run_after > :now, NULL, :now), :stage,
+    iif(:worker IS NULL, 0, 1),
+    :worker,
+    iif(:worker IS NOT NULL, :now, NULL),
+    iif(:worker IS NOT NULL, :now, NULL),
+    iif(:worker IS NOT NULL, :now + :lease, NULL),
+    :deadline_at, :run, :owner, :now
+WHERE :key IS NULL
+    OR NOT EXISTS (SELECT 1 FROM seawall_job_key WHERE task = :task AND key = :key)
+RETURNING :position, id;
+INSERT INTO seawall_job_data (job, codec, arguments, request_id)
+SELECT last_insert_rowid(), :codec, :arguments, :request_id WHERE changes() = 1;
+UPDATE seawall_tally SET jobs = jobs + 1 WHERE name = 'enqueued' AND changes() = 1;
+INSERT INTO seawall_job_key (task, key, job, digest)
+SELECT :task, :key, last_insert_rowid(), :digest WHERE changes() = 1 AND :key IS NOT NULL;
+
+-- name: find_keys
+-- Who holds each of these keys, and with which arguments.
+SELECT :position, job, digest FROM seawall_job_key WHERE task = :task AND key = :key;
+
+-- name: store_now
+-- The store's own clock.
+SELECT :now;

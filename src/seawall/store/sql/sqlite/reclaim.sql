@@ -1,0 +1,45 @@
+-- name: lapsed
+-- Leases that have lapsed, the longest first. Reads only: what becomes of them is decided outside.
+SELECT id, lease_no, seq, lane, cycle, tries, losses, worker, lease_until
+FROM seawall_job
+WHERE state = 'running' AND lease_until <= :now
+ORDER BY lease_until, id LIMIT :limit;
+
+-- name: reclaim
+-- Takes back each job whose lease is the one named and still lapsed: a line in history that its
+-- worker was lost, and the job queued again, failed, or cancelled if that was asked for.
+-- moves: reclaim, give up, stop
+INSERT INTO seawall_attempt (job, seq, lease_no, cycle, stage, worker, started_at,
+    finished_at, outcome, counted, fault, delay, policy)
+SELECT id, :seq, :lease_no, cycle, stage, worker, claimed_at,
+    max(:now, claimed_at), 'lost', 0, :fault, :delay, :policy
+FROM seawall_job
+WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
+    AND lease_until <= :now;
+UPDATE seawall_job
+SET state = CASE WHEN cancel_requested THEN 'cancelled'
+        WHEN :delay IS NULL THEN 'failed' ELSE 'queued' END,
+    seq = :seq, losses = losses + 1,
+    due_at = iif(cancel_requested OR :delay IS NULL, due_at, :now + :delay),
+    due_set_at = iif(cancel_requested OR :delay IS NULL, due_set_at, :now),
+    worker = NULL, claimed_at = NULL, leased_at = NULL, lease_until = NULL,
+    cancel_requested = 0,
+    started_at = coalesce(started_at, claimed_at),
+    last_attempt_at = claimed_at,
+    finished_at = iif(cancel_requested OR :delay IS NULL, :now, NULL),
+    last_fault = :fault
+WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
+    AND lease_until <= :now
+RETURNING id, state, 0;
+
+-- name: expire
+-- Fails queued jobs whose deadline has passed, the oldest deadlines first.
+-- moves: expire
+UPDATE seawall_job
+SET state = 'failed', finished_at = :now, last_fault = :fault
+WHERE id IN (
+    SELECT id FROM seawall_job
+    WHERE state = 'queued' AND deadline_at IS NOT NULL AND deadline_at <= :now
+    ORDER BY deadline_at LIMIT :limit
+)
+RETURNING id;

@@ -1,0 +1,20 @@
+-- name: release
+-- Hands each job back as it was, at its old place in the lane; where a cancel was asked for, it
+-- is cancelled. Only an attempt that had begun (`took` is given) leaves a line in history.
+-- moves: release, stop
+INSERT INTO seawall_attempt (job, seq, lease_no, cycle, stage, worker, started_at,
+    finished_at, outcome, counted)
+SELECT id, :seq, :lease_no, cycle, stage, worker, :now - :ago - :took, :now - :ago, 'released', 0
+FROM seawall_job
+WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
+    AND :took IS NOT NULL;
+UPDATE seawall_job
+SET state = iif(cancel_requested, 'cancelled', 'queued'),
+    seq = iif(:took IS NULL, seq, :seq),
+    worker = NULL, claimed_at = NULL, leased_at = NULL, lease_until = NULL,
+    cancel_requested = 0,
+    started_at = coalesce(started_at, :now - :ago - :took),
+    last_attempt_at = coalesce(:now - :ago - :took, last_attempt_at),
+    finished_at = iif(cancel_requested, :now, NULL)
+WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
+RETURNING id, state, 0;

@@ -1,0 +1,6 @@
+-- name: renew
+-- Extends each lease that was not lost, lapsed or not, and says whether to stop.
+UPDATE seawall_job
+SET leased_at = :now, lease_until = :now + :lease
+WHERE id = :id AND lease_no = :lease_no AND state = 'running'
+RETURNING id, cancel_requested;

@@ -1,0 +1,83 @@
+-- name: books
+-- What came in, what is there, and what was pruned: the first must equal the other two.
+SELECT
+    (SELECT coalesce(sum(jobs), 0) FROM seawall_tally WHERE name = 'enqueued'),
+    (SELECT count(*) FROM seawall_job AS job),
+    (SELECT coalesce(sum(jobs), 0) FROM seawall_tally WHERE name <> 'enqueued');
+
+-- name: jobs_without_data
+-- Every job has its arguments.
+SELECT id FROM seawall_job AS job WHERE NOT EXISTS (SELECT 1 FROM seawall_job_data AS job_data WHERE job = job.id)
+LIMIT :limit;
+
+-- name: rows_without_a_job
+-- Data, keys, outputs and attempts belong to a job that is there.
+SELECT job FROM seawall_job_data AS loose
+WHERE NOT EXISTS (SELECT 1 FROM seawall_job AS job WHERE id = loose.job)
+UNION SELECT job FROM seawall_job_key AS loose
+WHERE NOT EXISTS (SELECT 1 FROM seawall_job AS job WHERE id = loose.job)
+UNION SELECT job FROM seawall_output AS loose
+WHERE NOT EXISTS (SELECT 1 FROM seawall_job AS job WHERE id = loose.job)
+UNION SELECT job FROM seawall_attempt AS loose
+WHERE NOT EXISTS (SELECT 1 FROM seawall_job AS job WHERE id = loose.job)
+LIMIT :limit;
+
+-- name: jobs_in_no_lane
+-- Every job stands in a lane, and in one of its own stage.
+SELECT id FROM seawall_job AS job
+WHERE NOT EXISTS (
+    SELECT 1 FROM seawall_lane AS lane WHERE lane.id = job.lane AND lane.stage = job.stage
+)
+LIMIT :limit;
+
+-- name: history_with_gaps
+-- History has every attempt from 1 to the job's seq, and nothing beyond.
+SELECT job.id
+FROM seawall_job AS job LEFT JOIN seawall_attempt AS attempt ON attempt.job = job.id
+GROUP BY job.id, job.seq
+HAVING count(attempt.seq) <> job.seq OR coalesce(max(attempt.seq), 0) <> job.seq
+LIMIT :limit;
+
+-- name: wrong_counts
+-- The counts of tries and losses are what history says of this cycle.
+SELECT job.id
+FROM seawall_job AS job LEFT JOIN seawall_attempt AS attempt ON attempt.job = job.id AND attempt.cycle = job.cycle
+GROUP BY job.id, job.tries, job.losses, job.stage
+HAVING job.tries <> count(*) FILTER (WHERE attempt.counted AND attempt.stage = job.stage)
+    OR job.losses <> count(*) FILTER (WHERE attempt.outcome = 'lost')
+LIMIT :limit;
+
+-- name: leases_out_of_order
+-- Lease numbers never fall along a job's history, nor exceed the job's own.
+SELECT DISTINCT job
+FROM (
+    SELECT
+        attempt.job, attempt.lease_no, job.lease_no AS latest,
+        lag(attempt.lease_no) OVER (PARTITION BY attempt.job ORDER BY attempt.seq) AS earlier
+    FROM seawall_attempt AS attempt JOIN seawall_job AS job ON job.id = attempt.job
+) AS history
+WHERE lease_no < earlier OR lease_no > latest
+LIMIT :limit;
+
+-- name: leases_used_twice
+-- A lease carries one attempt, and another only after a finished stage.
+SELECT DISTINCT job
+FROM (
+    SELECT
+        attempt.job, attempt.lease_no, attempt.outcome,
+        coalesce(
+            lead(attempt.lease_no) OVER (PARTITION BY attempt.job ORDER BY attempt.seq),
+            CASE WHEN job.state = 'running' THEN job.lease_no END
+        ) AS later
+    FROM seawall_attempt AS attempt JOIN seawall_job AS job ON job.id = attempt.job
+) AS history
+WHERE lease_no = later AND outcome <> 'advanced'
+LIMIT :limit;
+
+-- name: ends_without_an_attempt
+-- What succeeded, or was skipped, did so in its last attempt.
+SELECT job.id
+FROM seawall_job AS job
+LEFT JOIN seawall_attempt AS attempt ON attempt.job = job.id AND attempt.seq = job.seq
+WHERE job.state IN ('succeeded', 'skipped') AND attempt.outcome IS NOT job.state
+LIMIT :limit;

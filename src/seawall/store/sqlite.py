@@ -1,0 +1,403 @@
+"""The ledger's statements on SQLite, through apsw.
+
+One connection writes; threads take turns at it. A write begins as `BEGIN IMMEDIATE`, so it waits
+for other processes at the start, where waiting costs nothing, and never fails half-way because
+somebody else wrote. WAL keeps readers and the writer out of each other's way, and FULL makes every
+commit survive a power cut. Waiting for a lock is bounded by the statement's time limit and ends in
+`StoreUnavailableError`. A lease that lapsed meanwhile still stands: it is lost only to a reclaim,
+and until then its holder may renew.
+"""
+
+import json
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import apsw
+
+from seawall.clock import Clock, SystemClock
+from seawall.errors import StoreError, StoreUnavailableError
+from seawall.store import forks, statements
+from seawall.store.backend import MIGRATION_SECONDS, STATEMENT_SECONDS, BadRowError, Row, Values
+from seawall.store.bell import Bell
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_STEPS_BETWEEN_LOOKS = 50_000
+"""How many of SQLite's own steps pass between two looks at the time limit: about a millisecond."""
+_CHILD_HINT = "open the store anew in it, or use a file"
+_OLDEST_SQLITE = 3_051_003
+_FIRST_LOOK_SECONDS = 0.001
+_LONGEST_LOOK_SECONDS = 0.05
+
+_PRAGMAS = """
+PRAGMA synchronous = FULL;
+PRAGMA wal_autocheckpoint = 4000;
+PRAGMA cache_size = -65536;
+PRAGMA temp_store = MEMORY;
+PRAGMA journal_size_limit = 67108864;
+"""
+
+
+class SqliteBackend:
+    """One SQLite file, or a store in memory that ends with the process."""
+
+    dialect = "sqlite"
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        clock: Clock | None = None,
+        statement_seconds: float = STATEMENT_SECONDS,
+        read_only: bool = False,
+    ) -> None:
+        self._path = path
+        self._read_only = read_only
+        self._clock = clock or SystemClock()
+        self._statement_seconds = statement_seconds
+        self._sql = {name: each.sql for name, each in statements.load(self.dialect).items()}
+        self._reads = {n for n, sql in self._sql.items() if sql.startswith("SELECT")}
+        self._turn = threading.RLock()
+        self._reading = threading.Lock()
+        self._bell = Bell()
+        self._closed = False
+        self._forbidden = False
+        self._at_rest = self._unread = False
+        self._connection: _Connection | None = self._opened()
+        self._seen = -1
+        forks.watch(self)
+
+    @property
+    def _in_memory(self) -> bool:
+        return self._path == ":memory:"
+
+    # --- statements ---------------------------------------------------------------------------
+
+    def all(self, name: str, /, **values: object) -> list[Row]:
+        with self._alone(write=name not in self._reads) as session:
+            return session.all(name, **values)
+
+    def batch(self, name: str, rows: Sequence[Values], /, **values: object) -> list[Row]:
+        with self._alone(write=name not in self._reads) as session:
+            return session.batch(name, rows, **values)
+
+    def enqueue(self, rows: Sequence[Values]) -> list[Row]:
+        return self.batch("enqueue", rows)
+
+    @contextmanager
+    def transaction(self) -> "Iterator[_Session]":
+        with self._alone(write=True) as session:
+            yield session
+
+    @contextmanager
+    def snapshot(self, timeout_seconds: float) -> "Iterator[_Session]":
+        if self._in_memory:
+            with self._alone(write=False) as session:
+                yield session
+            return
+        with self._reading, _our_errors(self._path):
+            reader = _Connection(self._path, apsw.SQLITE_OPEN_READONLY, timeout_seconds)
+            try:
+                reader.execute("BEGIN")
+                yield _Session(reader, self._sql, self._now())
+            finally:
+                reader.close()
+
+    @contextmanager
+    def migrating(self) -> "Iterator[_Session]":
+        with self._alone(write=True) as session, self._mine().time_limit.raised(MIGRATION_SECONDS):
+            yield session
+
+    @contextmanager
+    def _alone(self, *, write: bool) -> "Iterator[_Session]":
+        """A thread's turn at the connection; a write is one transaction."""
+        if not self._turn.acquire(timeout=self._statement_seconds):
+            raise StoreUnavailableError(f"{self._path}: other threads kept it busy for too long")
+        try:
+            connection = self._mine()
+            if not write or connection.in_transaction:
+                with _our_errors(self._path):
+                    yield _Session(connection, self._sql, self._now())
+                return
+            with _our_errors(self._path), _written(connection):
+                # The time is told after the wait for other writers: it must not eat into a lease.
+                yield _Session(connection, self._sql, self._now())
+        finally:
+            self._turn.release()
+
+    # --- values -------------------------------------------------------------------------------
+
+    def _now(self) -> int:
+        return self.written(self._clock.now())
+
+    def written(self, time: datetime) -> int:
+        return (time - _EPOCH) // _MICROSECOND
+
+    def read(self, found: Any) -> datetime:
+        return _time(found)
+
+    def names(self, names: Sequence[str]) -> str:
+        return json.dumps(list(names))
+
+    def ids(self, ids: Sequence[int]) -> str:
+        return json.dumps(ids)
+
+    # --- waking -------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        self._bell.ring()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Watch for this process's own word and for commits of others, less often as time goes."""
+        deadline = time.monotonic() + timeout_seconds
+        pause = _FIRST_LOOK_SECONDS
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            if self._bell.wait(min(pause, left)):
+                return True
+            if self._changed_by_others(left):
+                self._bell.ring()  # for the other threads, too
+                return self._bell.wait(0)
+            if left <= 0:
+                return False
+            pause = min(pause * 1.5, _LONGEST_LOOK_SECONDS)
+
+    def _changed_by_others(self, patience_seconds: float) -> bool:
+        if self._in_memory or not self._turn.acquire(timeout=patience_seconds):
+            return False
+        try:
+            with _our_errors(self._path):
+                connection = self._mine()
+                connection.time_limit.begin()
+                found = connection.execute("PRAGMA data_version").fetchall()[0][0]
+            changed, self._seen = found != self._seen, cast("int", found)
+        finally:
+            self._turn.release()
+        return changed
+
+    # --- connections --------------------------------------------------------------------------
+
+    def _mine(self) -> "_Connection":
+        if self._forbidden:
+            raise StoreError(f"{self._path}: cannot be used by this child process; {_CHILD_HINT}")
+        if self._connection is None:
+            if self._closed:
+                raise StoreError(f"{self._path}: the store is closed")
+            self._connection = self._opened()
+        return self._connection
+
+    def _opened(self) -> "_Connection":
+        _need_a_sound_sqlite()
+        _need_a_place(self._path)
+        with _our_errors(self._path):
+            if self._read_only:
+                return _Connection(self._path, apsw.SQLITE_OPEN_READONLY, self._statement_seconds)
+            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+            connection = _Connection(self._path, flags, self._statement_seconds)
+            connection.begin_to_keep_a_log()
+            connection.execute(_PRAGMAS).fetchall()
+        return connection
+
+    def before_fork(self) -> None:
+        """Close, as soon as no thread is at it; one that takes too long spoils it for the child."""
+        patience = self._statement_seconds
+        self._at_rest = self._turn.acquire(timeout=patience)
+        self._unread = self._reading.acquire(timeout=patience)
+        connection = self._connection
+        if connection is None or self._in_memory or not (self._at_rest and self._unread):
+            return
+        if not connection.in_transaction:
+            connection.close()
+            self._connection = None
+
+    def after_fork(self, *, child: bool) -> None:
+        if child and (self._connection is not None or not self._unread):
+            self._forbidden = True
+        if self._unread:
+            self._reading.release()
+        if self._at_rest:
+            self._turn.release()
+
+    def close(self) -> None:
+        with self._turn:
+            self._closed = True
+            self._bell.ring()  # whoever waits need not
+            if self._connection is not None and not self._forbidden:
+                with suppress(apsw.Error):
+                    self._connection.close()
+                self._connection = None
+
+
+@lru_cache(maxsize=1_024)
+def _time(microseconds: int) -> datetime:
+    """Rows of one batch share most of their times."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+class _Session:
+    """Statements on a connection that this thread has to itself, all at one moment."""
+
+    def __init__(self, connection: "_Connection", sql: dict[str, str], now: int) -> None:
+        self._connection = connection
+        self._sql = sql
+        self._now = now
+
+    def all(self, name: str, /, **values: object) -> list[Row]:
+        values["now"] = self._now
+        self._connection.time_limit.begin()
+        return self._connection.execute(self._sql[name], values).fetchall()
+
+    def batch(self, name: str, rows: Sequence[Values], /, **values: object) -> list[Row]:
+        values["now"] = self._now
+        given = [{**row, **values} for row in rows]
+        self._connection.time_limit.begin()
+        return list(self._connection.executemany(self._sql[name], given))
+
+    def script(self, sql: str) -> None:
+        self._connection.time_limit.begin()
+        self._connection.execute(sql).fetchall()  # to its end, whatever it answers on the way
+
+
+class _Connection(apsw.Connection):
+    """A connection on which no statement runs for longer than its limit."""
+
+    def __init__(self, path: str, flags: int, limit_seconds: float) -> None:
+        super().__init__(path, flags=flags, statementcachesize=200)
+        self.time_limit = _Limit(limit_seconds)
+        self.time_limit.begin()
+        self.set_busy_handler(self.time_limit.wait)
+        self.set_progress_handler(self.time_limit.passed, _STEPS_BETWEEN_LOOKS)
+
+    def begin_to_keep_a_log(self) -> None:
+        """Switch to WAL; SQLite asks no busy handler here, so we do."""
+        for tries in count():
+            try:
+                (answer,) = self.execute("PRAGMA journal_mode = WAL").fetchall()[0]
+            except apsw.BusyError:
+                if not self.time_limit.wait(tries):
+                    raise
+            else:
+                if answer not in ("wal", "memory"):
+                    raise StoreError(
+                        f"{self.filename}: cannot be kept with a log; use a local disk"
+                    )
+                return
+
+
+class _Limit:
+    """How long a statement may still take, waiting for locks included."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._deadline = 0.0
+
+    def begin(self) -> None:
+        """A statement starts."""
+        self._deadline = time.monotonic() + self._seconds
+
+    @contextmanager
+    def raised(self, seconds: float) -> Iterator[None]:
+        """Another limit for a while."""
+        usual, self._seconds = self._seconds, seconds
+        try:
+            yield
+        finally:
+            self._seconds = usual
+
+    def passed(self) -> bool:
+        """Whether to interrupt it."""
+        return time.monotonic() >= self._deadline
+
+    def wait(self, tries: int) -> bool:
+        """Sleep a little before the lock is tried again; false gives up."""
+        if self.passed():
+            return False
+        # Short and uneven: SQLite's own pauses grow to 100 ms, and writers then starve.
+        time.sleep(random.uniform(0.0005, min(0.01, 0.001 * (tries + 1))))
+        return True
+
+
+@contextmanager
+def _written(connection: _Connection) -> Iterator[None]:
+    """One transaction: everything in it, or nothing."""
+    connection.time_limit.begin()
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.time_limit.begin()
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            with suppress(apsw.Error):  # whatever broke it has already been raised
+                connection.execute("ROLLBACK")
+
+
+def _need_a_sound_sqlite() -> None:
+    """Older ones can corrupt a file in WAL mode when two connections write."""
+    if apsw.SQLITE_VERSION_NUMBER < _OLDEST_SQLITE:
+        raise StoreError(f"SQLite {apsw.sqlite_lib_version()} can damage files: upgrade apsw")
+
+
+def _need_a_place(path: str) -> None:
+    folder = Path(path).parent
+    if path != ":memory:" and not folder.is_dir():
+        raise StoreError(f"{path}: the folder {folder} does not exist; make it first")
+
+
+_NOT_NOW: tuple[tuple[type[apsw.Error], str], ...] = (
+    (apsw.BusyError, "is locked by another process"),
+    (apsw.LockedError, "is locked by another connection"),
+    (apsw.InterruptError, "took too long"),
+    (apsw.FullError, "has no room left: the disk is full"),
+    (apsw.IOError, "cannot be read or written now"),
+    (apsw.NoMemError, "ran out of memory"),
+    (apsw.ProtocolError, "is locked by another process"),
+)
+_NOT_EVER: tuple[tuple[type[apsw.Error], str], ...] = (
+    (apsw.CantOpenError, "cannot be opened: check that it is a file that you may write"),
+    (apsw.ReadOnlyError, "cannot be written: check its permissions and those of its folder"),
+    (apsw.PermissionsError, "cannot be used: check its permissions"),
+    (apsw.AuthError, "cannot be used: check its permissions"),
+    (apsw.NotADBError, "is not a SQLite database"),
+    (apsw.CorruptError, "is damaged: restore it from a backup"),
+)
+_BAD_ROW = (
+    apsw.ConstraintError,
+    apsw.TooBigError,
+    apsw.MismatchError,
+    apsw.RangeError,
+    UnicodeEncodeError,
+    OverflowError,
+)
+
+
+@contextmanager
+def _our_errors(path: str) -> Iterator[None]:
+    """Whatever apsw raises, in our words."""
+    try:
+        yield
+    except _BAD_ROW as error:
+        raise BadRowError(f"it cannot be stored: {_cause(error)}") from None
+    except (apsw.Error, MemoryError) as error:
+        for kind, words in _NOT_NOW:
+            if isinstance(error, kind):
+                raise StoreUnavailableError(f"{path}: {words}") from error
+        for kind, words in _NOT_EVER:
+            if isinstance(error, kind):
+                raise StoreError(f"{path}: {words}") from error
+        raise StoreError(f"{path}: {_cause(error)}") from error
+
+
+def _cause(error: Exception) -> str:
+    """The database's own words; never the values, which may be anybody's secrets."""
+    if isinstance(error, UnicodeEncodeError):
+        return "its text has characters that are no Unicode"
+    return str(error).split("\n", 1)[0]

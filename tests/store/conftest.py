@@ -1,0 +1,65 @@
+"""Four stores for one suite: SQLite in memory and in a file, PostgreSQL 16 and 18.
+
+`store` is an empty store that tells the time by `clock`. A database is made once for each worker of
+xdist and emptied before each test; a file is made anew.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from seawall.clock import ManualClock
+from seawall.store import Store, open_store
+
+KINDS = ("memory", "file", "postgres16", "postgres18")
+_EMPTY = """
+TRUNCATE seawall.lane, seawall.hold, seawall.job, seawall.job_data, seawall.job_key,
+    seawall.output, seawall.attempt, seawall.intake RESTART IDENTITY;
+UPDATE seawall.tally SET jobs = 0;
+"""
+
+
+@pytest.fixture(scope="session")
+def postgres_urls(postgres_fleet) -> Callable[[str], str]:
+    """The URL of this worker's database on a server of that version, emptied."""
+    urls: dict[str, str] = {}
+
+    def emptied(version: str) -> str:
+        if version not in urls:
+            urls[version] = postgres_fleet.server(version).new_url()
+            open_store(urls[version]).close()
+        with psycopg.connect(urls[version], autocommit=True) as connection:
+            connection.execute(_EMPTY)
+        return urls[version]
+
+    return emptied
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def url(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """The address of an empty store of the kind."""
+    if kind == "memory":
+        return "sqlite://"
+    if kind == "file":
+        return f"sqlite:///{tmp_path}/jobs.db"
+    return str(request.getfixturevalue("postgres_urls")(kind.removeprefix("postgres")))
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(url: str, clock: ManualClock) -> Iterator[Store]:
+    """An empty store; whatever a test did to it, its books must balance at the end."""
+    with open_store(url, clock=clock) as opened:
+        yield opened
+        assert opened.verify().violations == ()

@@ -1,0 +1,136 @@
+"""Migrations go forward, once each, all together, and never over a store that is not ours."""
+
+import threading
+
+import psycopg
+import pytest
+
+from seawall.errors import StoreError, StoreVersionError
+from seawall.store import migrate, open_store, statements
+from tests.support.ledger import claimed, ended, enqueued, new_job, wanted
+
+NEWER = ("9999_more", "ALTER TABLE {}job ADD COLUMN mood text NOT NULL DEFAULT 'calm';")
+
+
+@pytest.fixture
+def new_url(kind, tmp_path, request):
+    """The address of a place where seawall has never been."""
+    if kind == "memory":
+        pytest.skip("a store in memory is opened once")
+    if kind == "file":
+        return f"sqlite:///{tmp_path}/new.db"
+    version = kind.removeprefix("postgres")
+    return request.getfixturevalue("postgres_fleet").server(version).new_url()
+
+
+def _newer(store):
+    name, sql = NEWER
+    prefix = "seawall_" if store._backend.dialect == "sqlite" else "seawall."
+    return (name, sql.format(prefix).replace("text", "TEXT"))
+
+
+def _known(store):
+    return statements.migrations(store._backend.dialect)
+
+
+def test_a_new_place_gets_every_migration_and_a_second_opening_none(new_url):
+    with open_store(new_url) as store:
+        applied = [name for name, _ in store._backend.all("applied")]
+        assert applied == [name for name, _ in _known(store)]
+        assert migrate.bring_up(store._backend) == []
+
+
+def test_many_that_open_a_new_place_at_once_all_succeed(new_url):
+    failures = []
+
+    def opened():
+        try:
+            with open_store(new_url) as store:
+                enqueued(store)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=opened) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    with open_store(new_url) as store:
+        assert sum(store.counts().values()) == 6
+        assert store.verify().ok
+
+
+def test_an_upgrade_keeps_every_row_and_the_old_code_that_is_running_goes_on(new_url):
+    with open_store(new_url) as store:
+        first, second = claimed(store, new_job('["a"]'), new_job('["b"]', key="k"))
+        store.settle([ended(first.token)])
+        before = store.jobs([first.token.job_id, second.token.job_id])
+
+        applied = migrate.bring_up(store._backend, [*_known(store), _newer(store)])
+
+        assert applied == ["9999_more"]
+        assert store.jobs(before) == before
+        assert store.settle([ended(second.token)])[0].result == "done"
+        enqueued(store, new_job('["c"]'))
+        assert [claim.arguments for claim in store.claim(wanted())] == ['["c"]']
+        assert store.verify().ok
+
+
+def test_a_store_that_is_newer_than_the_code_is_refused_with_a_clear_line(new_url):
+    with open_store(new_url) as store:
+        (job_id,) = enqueued(store)
+        migrate.bring_up(store._backend, [*_known(store), _newer(store)])
+        with pytest.raises(StoreVersionError) as refused:
+            open_store(new_url)
+        assert str(refused.value) == (
+            "the store is newer than this version of seawall: it has 9999_more, and 0001_ledger is"
+            " the last known here; upgrade seawall"
+        )
+        assert job_id in store.jobs([job_id])
+
+
+def test_a_migration_that_reads_otherwise_is_refused(new_url):
+    with open_store(new_url) as store:
+        other = [(name, sql + "\n-- changed") for name, sql in _known(store)]
+        with pytest.raises(StoreVersionError, match=r"0000_migrations is not the one of this"):
+            migrate.bring_up(store._backend, other)
+
+
+def test_line_endings_do_not_change_what_a_migration_is():
+    assert migrate.checksum("a\nb\n") == migrate.checksum("a\r\nb")
+
+
+def test_a_migration_that_fails_leaves_the_store_as_it_was(new_url):
+    with open_store(new_url) as store:
+        (job_id,) = enqueued(store)
+        broken = [
+            *_known(store),
+            _newer(store),
+            ("9999_z_broken", "ALTER TABLE nowhere RENAME TO x;"),
+        ]
+        with pytest.raises(StoreError):
+            migrate.bring_up(store._backend, broken)
+        assert job_id in store.jobs([job_id])
+    with open_store(new_url) as store:
+        assert migrate.bring_up(store._backend) == []
+
+
+def test_a_role_that_may_not_create_tables_can_open_a_store_that_is_up_to_date(new_url, kind):
+    if not kind.startswith("postgres"):
+        pytest.skip("SQLite has no roles")
+    open_store(new_url).close()
+    role = f"worker_of_{new_url.rpartition('/')[2]}"
+    with psycopg.connect(new_url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN")
+        connection.execute(f"GRANT USAGE ON SCHEMA seawall TO {role}")
+        connection.execute(
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA seawall TO {role}"
+        )
+        connection.execute(f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA seawall TO {role}")
+
+    with open_store(new_url.replace("postgres@", f"{role}@")) as store:
+        (claim,) = claimed(store)
+        assert store.settle([ended(claim.token)])[0].result == "done"
+        assert store.verify().ok

@@ -1,0 +1,139 @@
+"""Opening a store: what cannot be opened says so in one line, with no secret and nothing changed."""
+
+import os
+import socket
+
+import apsw
+import pytest
+
+from seawall.errors import ConfigurationError, StoreError, StoreUnavailableError
+from seawall.store import open_store
+from tests.support.ledger import enqueued
+
+
+@pytest.mark.parametrize("url", ["mysql://x", "seawall.db", "", "sqlite:jobs.db"])
+def test_an_address_of_no_store_is_refused(url):
+    with pytest.raises(ConfigurationError, match=r"expected sqlite:///FILE or postgresql://"):
+        open_store(url)
+
+
+def test_two_slashes_before_a_file_are_refused_with_the_right_address():
+    with pytest.raises(ConfigurationError, match=r"expected three slashes: sqlite:///jobs.db"):
+        open_store("sqlite://jobs.db")
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(StoreError, match=r"nowhere does not exist; make it first"):
+        open_store(f"sqlite:///{tmp_path}/nowhere/jobs.db")
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path):
+    file = tmp_path / "letter.txt"
+    file.write_text("Dear all, " * 100)
+    with pytest.raises(StoreError, match=r"letter.txt: is not a SQLite database"):
+        open_store(f"sqlite:///{file}")
+    assert file.read_text() == "Dear all, " * 100
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(StoreError, match="cannot be opened"):
+        open_store(f"sqlite:///{tmp_path}")
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(StoreUnavailableError, match="refused") as refused:
+            open_store(f"postgresql://ann:hunter2@127.0.0.1:{port}/jobs")
+    assert "hunter2" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_wrong_password_is_no_passing_trouble(postgres):
+    url = f"postgresql://locked_out:hunter2@127.0.0.1:{postgres.port}/postgres"
+    with pytest.raises(StoreError, match="password authentication failed") as refused:
+        open_store(url)
+    assert not isinstance(refused.value, StoreUnavailableError)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_database_that_is_not_there_is_no_passing_trouble(postgres):
+    with pytest.raises(StoreError, match='database "nowhere" does not exist') as refused:
+        open_store(f"postgresql://postgres@127.0.0.1:{postgres.port}/nowhere")
+    assert not isinstance(refused.value, StoreUnavailableError)
+
+
+def test_a_closed_store_says_so_and_closing_twice_is_nothing(url):
+    store = open_store(url)
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="the store is closed"):
+        store.counts()
+
+
+def test_what_was_written_is_there_after_opening_again(url, kind):
+    if kind == "memory":
+        pytest.skip("a store in memory ends with its connection")
+    with open_store(url) as store:
+        (job_id,) = enqueued(store)
+    with open_store(url) as store:
+        assert job_id in store.jobs([job_id])
+
+
+def test_a_file_is_durable_by_default(tmp_path):
+    with open_store(f"sqlite:///{tmp_path}/jobs.db") as store:
+        connection = store._backend._connection
+        assert connection.pragma("journal_mode") == "wal"
+        assert connection.pragma("synchronous") == 2  # FULL
+
+
+def test_a_file_locked_by_another_is_unavailable_and_then_recovers(tmp_path):
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    with open_store(url, statement_seconds=0.2) as store:
+        other = apsw.Connection(f"{tmp_path}/jobs.db")
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailableError, match="is locked by another process"):
+            enqueued(store)
+        assert sum(store.counts().values()) == 0
+        other.execute("ROLLBACK")
+        enqueued(store)
+        assert sum(store.counts().values()) == 1
+        other.close()
+
+
+def test_a_statement_that_takes_too_long_is_given_up(url):
+    with open_store(url, statement_seconds=0.2) as store:
+        endless = {
+            "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n",
+            "postgres": "SELECT pg_sleep(60)",
+        }
+        store._backend._sql["count_states"] = endless[store._backend.dialect]
+        with pytest.raises(StoreUnavailableError):
+            store.counts()
+        assert store.verify is not None
+        assert len(enqueued(store)) == 1
+
+
+def test_a_child_process_uses_a_connection_of_its_own(url, kind):
+    with open_store(url) as store:
+        enqueued(store)
+        child = os.fork()
+        if child == 0:  # pragma: no cover - the child
+            code = 1
+            try:
+                if kind == "memory":
+                    try:
+                        store.counts()
+                    except StoreError as error:
+                        code = 0 if "cannot be used by this child process" in str(error) else 2
+                else:
+                    enqueued(store)
+                    code = 0
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        enqueued(store)
+        assert sum(store.counts().values()) == (2 if kind == "memory" else 3)
+        assert store.verify().ok

@@ -1,0 +1,135 @@
+"""No statement of a worker or of upkeep reads the table of jobs from end to end.
+
+The planners are asked with twenty thousand jobs in the store and their statistics fresh, without
+knowing the parameters: on PostgreSQL that is the generic plan, the worst that a prepared statement
+can get.
+"""
+
+import json
+import re
+
+import pytest
+
+from seawall.model import Lane
+from seawall.store import open_store, statements
+from tests.support.ledger import ended, new_job, wanted
+
+JOBS = 20_000
+INDEX = {
+    "claim": "job_due",
+    "renew": "job_pkey",
+    "advance": "job_pkey",
+    "settle": "job_pkey",
+    "release": "job_pkey",
+    "reclaim": "job_pkey",
+    "redrive": "job_pkey",
+    "cancel": "job_pkey",
+    "lapsed": "job_lapse",
+    "expire": "job_deadline",
+    "straighten_due": "job_due_set",
+    "straighten_leases": "job_lapse",
+    "prune": "job_finished",
+    "find_attempts": "attempt_pkey",
+    "read_attempts": "attempt_pkey",
+    "read_jobs": "job_pkey",
+    "find_keys": "job_key_pkey",
+}
+"""What each statement must reach its rows by."""
+
+
+@pytest.fixture(params=["file", "postgres16", "postgres18"], scope="module")
+def full(request, tmp_path_factory):
+    """A store with many jobs in several states and lanes."""
+    kind = request.param
+    if kind == "file":
+        url = f"sqlite:///{tmp_path_factory.mktemp('plans')}/jobs.db"
+    else:
+        fleet = request.getfixturevalue("postgres_fleet")
+        url = fleet.server(kind.removeprefix("postgres")).new_url()
+    with open_store(url) as store:
+        lanes = [Lane(task="work", owner=f"o{n}") for n in range(10)]
+        for start in range(0, JOBS, 1_000):
+            store.enqueue([new_job(lane=lanes[n % 10]) for n in range(start, start + 1_000)])
+        store.enqueue([new_job(lane=lanes[0], key=f"k{n}") for n in range(1_000)])
+        for _ in range(5):
+            claims = store.claim(wanted(1_000))
+            store.settle([ended(claim.token) for claim in claims])
+        store.claim(wanted(500))
+        with store._backend.migrating() as session:
+            session.script("ANALYZE")
+        yield store
+
+
+def plan_of(store, statement):
+    """The planner's own words, one line a step."""
+    if store._backend.dialect == "sqlite":
+        return _sqlite_plan(store, statement.sql)
+    return _postgres_plan(store, statement.sql)
+
+
+def _sqlite_plan(store, sql):
+    names = set(re.findall(r":(\w+)", sql))
+    connection = store._backend._connection
+    lines = []
+    for part in sql.split(";\n"):
+        values = dict.fromkeys(names)
+        lines += [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {part}", values)]
+    return lines
+
+
+def _postgres_plan(store, sql):
+    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
+    numbered = re.sub(r"%\((\w+)\)s", lambda found: f"${names.index(found[1]) + 1}", sql)
+    explain = f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {numbered}".replace("%%", "%")
+    with store._backend._connected() as connection:
+        (answer,) = connection.execute(explain.encode(), prepare=False).fetchone()
+    found = answer if isinstance(answer, list) else json.loads(answer)
+    return list(_steps(found[0]["Plan"]))
+
+
+def _steps(node):
+    yield f"{node['Node Type']} on {node.get('Relation Name')} by {node.get('Index Name')}"
+    for child in node.get("Plans", ()):
+        yield from _steps(child)
+
+
+@pytest.mark.parametrize("name", INDEX)
+def test_a_statement_reaches_its_rows_by_its_index(full, name):
+    dialect = full._backend.dialect
+    plan = plan_of(full, statements.load(dialect)[name])
+
+    if dialect == "postgres":
+        # A bitmap of an index is that index, too.
+        assert any(line.endswith(f" by {INDEX[name]}") for line in plan), plan
+        assert not [
+            line for line in plan if re.match(r"Seq Scan on (job|attempt|job_data)\b", line)
+        ]
+    else:
+        index = _in_sqlite(INDEX[name])
+        assert any(re.search(index, line) for line in plan), plan
+        assert not [line for line in plan if re.match(r"SCAN (seawall_job|waiting|job)\b", line)]
+
+
+def _in_sqlite(index):
+    """A primary key of PostgreSQL is the row id, or the key of a table without one."""
+    return {
+        "job_pkey": r"INTEGER PRIMARY KEY \(rowid=\?\)",
+        "attempt_pkey": r"USING PRIMARY KEY \(job=\?",
+        "job_key_pkey": r"USING PRIMARY KEY \(task=\? AND key=\?\)",
+    }.get(index, rf"INDEX seawall_{index}\b")
+
+
+def test_a_claim_looks_into_one_lane_after_another_and_stops_when_it_has_enough(full):
+    """Nothing sorts or gathers the visit: a thousand lanes cost as many looks as it takes."""
+    plan = plan_of(full, statements.load(full._backend.dialect)["claim"])
+    if full._backend.dialect == "sqlite":
+        assert not [line for line in plan if "TEMP B-TREE" in line or "MATERIALIZE" in line], plan
+        return
+    assert not [line for line in plan if line.startswith(("Sort", "Hash Join", "Hash Anti"))], plan
+    assert "Nested Loop on None by None" in plan
+
+
+def test_every_statement_can_be_planned(full):
+    for statement in statements.load(full._backend.dialect).values():
+        if statement.name not in ("load_jobs", "load_data"):  # COPY has no plan
+            assert plan_of(full, statement) is not None, statement.name

@@ -1,0 +1,294 @@
+"""`verify`: every rule that several rows can break is found broken, with the job that breaks it."""
+
+import pytest
+
+from seawall.errors import StoreError
+from seawall.model import Lane, Outcome
+from seawall.states import State
+from seawall.store import open_store, statements
+from seawall.store.backend import BadRowError
+from seawall.store.port import Advance, Redrive, Release
+from seawall.store.verify import MOST_SHOWN
+from tests.support.ledger import claimed, ended, enqueued, failed, lost, new_job, wanted
+
+
+def _copied(who, seq, lease_no, *, of):
+    """A line of history made from another."""
+    columns = "worker, started_at, finished_at, outcome, counted"
+    return (
+        f"INSERT INTO seawall.attempt (job, seq, lease_no, cycle, stage, {columns})"
+        f" SELECT {who}, {seq}, {lease_no}, cycle, stage, {columns}"
+        f" FROM seawall.attempt WHERE {of}"
+    )
+
+
+BROKEN = [
+    ("books", None, ["UPDATE seawall.tally SET jobs = jobs + 1 WHERE name = 'enqueued'"]),
+    ("books", None, ["UPDATE seawall.tally SET jobs = jobs + 1 WHERE name = 'failed'"]),
+    ("books", None, [
+        "DELETE FROM seawall.job WHERE id = {keyless}",
+        "DELETE FROM seawall.job_data WHERE job = {keyless}",
+    ]),
+    ("jobs_without_data", "keyless", ["DELETE FROM seawall.job_data WHERE job = {keyless}"]),
+    ("rows_without_a_job", "nobody", [
+        "INSERT INTO seawall.job_data (job, codec, arguments) VALUES ({nobody}, 'json', '[]')",
+    ]),
+    ("rows_without_a_job", "nobody", [
+        "INSERT INTO seawall.job_key (task, key, job, digest) VALUES ('t', 'k', {nobody}, 'd')",
+    ]),
+    ("rows_without_a_job", "nobody", [
+        "INSERT INTO seawall.output (job, stage, content) VALUES ({nobody}, 0, '[]')",
+    ]),
+    ("rows_without_a_job", "nobody", [
+        _copied("{nobody}", 1, 1, of="job = {done}"),
+    ]),
+    ("jobs_in_no_lane", "keyless", ["UPDATE seawall.job SET lane = 999 WHERE id = {keyless}"]),
+    ("jobs_in_no_lane", "keyless", ["UPDATE seawall.job SET stage = 1 WHERE id = {keyless}"]),
+    ("leases_used_twice", "tried", [
+        "DELETE FROM seawall.attempt WHERE job = {tried} AND seq = 2",
+        _copied("job", 2, 1, of="job = {tried} AND seq = 1"),
+    ]),
+    ("leases_used_twice", "running", [
+        "UPDATE seawall.job SET lease_no = 1 WHERE id = {running}",
+    ]),
+    ("history_with_gaps", "tried", [
+        "DELETE FROM seawall.attempt WHERE job = {tried} AND seq = 1",
+    ]),
+    ("history_with_gaps", "tried", [
+        "DELETE FROM seawall.attempt WHERE job = {tried} AND seq = 2",
+    ]),
+    ("history_with_gaps", "tried", [
+        _copied("job", 3, 3, of="job = {tried} AND seq = 2"),
+    ]),
+    ("wrong_counts", "tried", ["UPDATE seawall.job SET tries = 1 WHERE id = {tried}"]),
+    ("wrong_counts", "tried", ["UPDATE seawall.job SET losses = 1 WHERE id = {tried}"]),
+    ("wrong_counts", "done", ["UPDATE seawall.job SET cycle = 1 WHERE id = {done}"]),
+    ("leases_out_of_order", "tried", [
+        "UPDATE seawall.job SET lease_no = 1 WHERE id = {tried}",
+    ]),
+    ("leases_out_of_order", "tried", [
+        "DELETE FROM seawall.attempt WHERE job = {tried} AND seq = 1",
+        _copied("job", 1, 2, of="job = {tried} AND seq = 2"),
+        "DELETE FROM seawall.attempt WHERE job = {tried} AND seq = 2",
+        _copied("job", 2, 1, of="job = {tried} AND seq = 1"),
+    ]),
+    ("ends_without_an_attempt", "done", [
+        "UPDATE seawall.job SET state = 'skipped' WHERE id = {done}",
+    ]),
+]  # fmt: skip
+
+
+@pytest.fixture
+def store(url, clock):
+    """Without the proof at the end: here its books are cooked."""
+    with open_store(url, clock=clock) as opened:
+        yield opened
+
+
+def _write(store, sql, ids):
+    sql = sql.format(**ids)
+    if store._backend.dialect == "sqlite":
+        sql = sql.replace("seawall.", "seawall_")
+    with store._backend.transaction() as session:
+        session.script(sql)
+
+
+def _some_jobs(store):
+    """Sound jobs of several fates."""
+    (done,) = claimed(store)
+    store.settle([ended(done.token, output="[1]", duration_seconds=1)])
+    failed(store, new_job())
+    (again,) = claimed(store)
+    store.settle([ended(again.token, Outcome.RETRIED, delay_seconds=0)])
+    store.claim(wanted())
+    (tried,) = enqueued(store)
+    for seconds in (1, 1, None):
+        (claim,) = store.claim(wanted())
+        store.release([Release(token=claim.token, duration_seconds=seconds)])
+    (keyless, _) = enqueued(store, new_job(), new_job(key="k"))
+    assert store.verify().ok
+    return {
+        "done": done.token.job_id,
+        "running": again.token.job_id,
+        "tried": tried,
+        "keyless": keyless,
+        "nobody": 10**6,
+    }
+
+
+@pytest.mark.parametrize(("rule", "culprit", "sql"), BROKEN)
+def test_a_broken_rule_is_named_with_the_job_that_breaks_it(store, rule, culprit, sql):
+    ids = _some_jobs(store)
+    for statement in sql:
+        _write(store, statement, ids)
+
+    found = store.verify()
+
+    assert not found.ok
+    (violation,) = found.violations
+    assert (violation.rule, violation.count) == (rule, 1)
+    assert violation.jobs == (() if culprit is None else (ids[culprit],))
+    assert violation.promise
+
+
+def test_every_rule_is_broken_above(store):
+    rules = {s.name for s in statements.load(store._backend.dialect).values() if s.verb == "verify"}
+
+    assert {rule for rule, _, _ in BROKEN} == rules
+
+
+def test_books_that_do_not_balance_say_by_how_much(store):
+    _write(store, "UPDATE seawall.tally SET jobs = 1234 WHERE name = 'skipped'", {})
+
+    (violation,) = store.verify().violations
+
+    assert violation.count == 1_234
+    assert "(0 ≠ 0 + 1,234)" in violation.promise
+
+
+def test_of_many_that_break_a_rule_all_are_counted_and_the_first_are_shown(store):
+    ids = enqueued(store, *(new_job() for _ in range(50)))
+    _write(store, "DELETE FROM seawall.job_data", {})
+
+    (violation,) = store.verify().violations
+
+    assert (violation.count, violation.jobs) == (50, tuple(ids[:MOST_SHOWN]))
+
+
+def test_several_broken_rules_are_all_told(store):
+    ids = _some_jobs(store)
+    _write(store, "DELETE FROM seawall.job_data WHERE job = {keyless}", ids)
+    _write(store, "UPDATE seawall.job SET tries = 1 WHERE id = {tried}", ids)
+
+    assert [v.rule for v in store.verify().violations] == ["jobs_without_data", "wrong_counts"]
+
+
+def test_an_empty_store_is_sound(store):
+    found = store.verify()
+
+    assert (found.ok, found.entered, found.pruned) == (True, 0, 0)
+    assert found.present == dict.fromkeys(State, 0)
+
+
+def test_a_full_life_is_sound_at_every_step(store, clock):
+    second = Lane(task="work", stage=1)
+    (job_id,) = enqueued(store, new_job(key="k"))
+    tokens = []
+
+    def claim():
+        tokens.extend(found.token for found in store.claim(wanted()))
+        return tokens[-1]
+
+    steps = [
+        lambda: store.settle([ended(claim(), Outcome.RETRIED, delay_seconds=0)]),
+        lambda: store.advance([Advance(token=claim(), lane=second, output="[1]")]),
+        lambda: store.settle([ended(tokens[-1].next(), Outcome.RETRIED, delay_seconds=0)]),
+        claim,
+        lambda: clock.advance(60),
+        lambda: store.reclaim([lost(tokens[-1], None)]),
+        lambda: store.redrive([Redrive(job_id, Lane(task="work"))]),
+        lambda: store.advance([Advance(token=claim(), lane=second)]),
+        lambda: store.settle([ended(tokens[-1].next())]),
+        lambda: clock.advance(1),
+    ]
+    for step in steps:
+        step()
+        assert store.verify().violations == ()
+
+    assert store.prune(State.SUCCEEDED, older_than_seconds=0) == 1
+    assert (store.verify().violations, store.verify().pruned) == ((), 1)
+
+
+def test_it_tells_what_came_in_what_is_there_and_what_has_gone(store, clock):
+    _some_jobs(store)
+    clock.advance(1)
+    store.prune(State.FAILED, older_than_seconds=0)
+
+    found = store.verify()
+
+    assert (found.entered, found.pruned) == (6, 1)
+    assert found.present == store.counts()
+    assert found.present == {
+        **dict.fromkeys(State, 0), State.QUEUED: 3, State.RUNNING: 1, State.SUCCEEDED: 1,
+    }  # fmt: skip
+
+
+# --- what one row alone can get wrong, the schema forbids -------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "state = 'odd'",
+        "state = 'running'",
+        "worker = 'w1'",
+        "state = 'succeeded'",
+        "finished_at = created_at",
+        "state = 'failed', finished_at = created_at",
+        "cancel_requested = true",
+        "tries = 1",
+        "losses = 1",
+        "cycle = -1",
+        "stage = -1",
+        "lease_no = -1",
+        "seq = 1",
+        "started_at = created_at",
+        "due_at = created_at, due_set_at = deadline_at",
+        "due_at = NULL",
+        "lane = NULL",
+    ],
+)
+def test_a_job_that_contradicts_itself_cannot_be_written(store, clock, wrong):
+    later = clock.now().replace(year=2030)
+    (job_id,) = enqueued(store, new_job(deadline_at=later))
+    before = store.jobs([job_id])
+
+    with pytest.raises(BadRowError):
+        _write(store, f"UPDATE seawall.job SET {wrong}", {})
+
+    assert store.jobs([job_id]) == before
+
+
+@pytest.mark.parametrize(
+    "wrong", ["worker = NULL", "lease_until = leased_at", "lease_no = 0", "lease_until = NULL"]
+)
+def test_a_lease_that_contradicts_itself_cannot_be_written(store, wrong):
+    claimed(store)
+
+    with pytest.raises(BadRowError):
+        _write(store, f"UPDATE seawall.job SET {wrong}", {})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "1, finished_at, started_at, 'released'",
+        "0, started_at, finished_at, 'released'",
+        "1, started_at, finished_at, 'failed'",
+        "1, started_at, finished_at, 'odd'",
+    ],
+)
+def test_an_attempt_that_contradicts_itself_cannot_be_written(store, wrong):
+    ids = _some_jobs(store)
+    columns = (
+        "(job, seq, cycle, stage, worker, counted, lease_no, started_at, finished_at, outcome)"
+    )
+    row = f"job, 9, cycle, stage, worker, counted, {wrong}"
+
+    with pytest.raises(BadRowError):
+        _write(
+            store,
+            f"INSERT INTO seawall.attempt {columns} SELECT {row}"
+            " FROM seawall.attempt WHERE job = {done}",
+            ids,
+        )
+
+
+def test_history_cannot_be_changed(store):
+    ids = _some_jobs(store)
+    before = store.attempts(ids["done"])
+
+    with pytest.raises(StoreError, match="attempts are never changed"):
+        _write(store, "UPDATE seawall.attempt SET counted = false WHERE job = {done}", ids)
+
+    assert store.attempts(ids["done"]) == before
