@@ -49,8 +49,10 @@ lock: setup  ## renew the requirements*.lock files
 	@$(LOCK) --all-extras --output-file requirements.lock pyproject.toml
 	@$(LOCK) --all-extras --group dev --output-file requirements-dev.lock pyproject.toml
 
-bench: setup  ## print what a decision costs, beside tenacity
+bench: setup  ## print what decisions and the store's verbs cost, as ratios in one run
 	@$(BIN)/python bench/decide.py
+	@$(BIN)/python bench/store.py
+	@$(BIN)/python bench/claim.py
 
 clean:  ## remove what these commands made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

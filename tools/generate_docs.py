@@ -23,6 +23,7 @@ from seawall.decisions.explain import (
 from seawall.decisions.policy import Policy
 from seawall.decisions.rule import Rule
 from seawall.faults import Fault, FaultCode
+from seawall.store import statements
 
 DOCS = Path(__file__).parent.parent / "docs"
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -32,6 +33,11 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = list(columns)
     lines = [head, ["---"] * len(head), *map(list, rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def verify_rules() -> str:
+    found = [each for each in statements.load("sqlite").values() if each.verb == "verify"]
+    return table(("rule", "what must hold"), ((f"`{each.name}`", each.promise) for each in found))
 
 
 def transitions() -> str:
@@ -115,6 +121,7 @@ def events() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "transitions": transitions,
+    "verify-rules": verify_rules,
     "fault-codes": fault_codes,
     "policies": policies,
     "settings": all_settings,

@@ -39,27 +39,28 @@ def test_a_toml_snippet_is_a_configuration(code, tmp_path):
     assert "my-llm" in load(environ={}).policies
 
 
-def commands():
-    for snippet in snippets("console"):
-        lines = snippet.values[0].splitlines()
-        for place, line in enumerate(lines):
-            if line.startswith("$ seawall "):
-                after = [i for i in range(place + 1, len(lines)) if lines[i].startswith("$ ")]
-                shown = lines[place + 1 : after[0] if after else len(lines)]
-                yield pytest.param(line[2:], shown, id=line[2:])
+def told(snippet):
+    """Each command of a console snippet, with what it is shown to print."""
+    for part in re.split(r"^\$ ", snippet, flags=re.MULTILINE)[1:]:
+        command, *shown = part.splitlines()
+        if command.startswith("seawall "):
+            yield command, shown
 
 
-@pytest.mark.parametrize(("command", "shown"), list(commands()))
-def test_a_command_prints_what_the_page_shows(command, shown, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", shlex.split(command))
+@pytest.mark.parametrize("snippet", list(snippets("console")))
+def test_the_commands_of_a_page_print_what_it_shows_one_after_the_other(
+    snippet, monkeypatch, capsys
+):
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("NO_COLOR", "1")
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert not ended.value.code
-    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    if shown:
-        assert printed == shown
+    for command, shown in told(snippet):
+        monkeypatch.setattr(sys, "argv", shlex.split(command))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+        printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+        if shown:
+            assert printed == shown, command
 
 
 def test_readme_is_short_and_names_both_commands():

@@ -1,0 +1,80 @@
+"""`seawall migrate` and `seawall verify`, as somebody on call would use them."""
+
+import json
+
+import apsw
+import psycopg
+import pytest
+
+from seawall.store import open_store
+from tests.support.ledger import claimed, ended, new_job
+
+FILE = "jobs.db"
+URL = f"sqlite:///{FILE}"
+
+
+def test_a_new_store_is_made_and_an_up_to_date_one_left_alone(seawall):
+    assert seawall("migrate", "--url", URL) == (
+        "applied 0000_migrations\napplied 0001_ledger\nThe store is up to date.\n"
+    )
+    assert seawall("migrate", SEAWALL_URL=URL) == "The store is up to date.\n"
+    assert json.loads(seawall("migrate", "--json", "--url", URL)) == []
+
+
+def test_a_store_that_is_whole_is_said_to_be(seawall):
+    with open_store(URL) as store:
+        claims = claimed(store, new_job(), new_job(), new_job())
+        store.settle([ended(claims[0].token)])
+    printed = seawall("verify", "--url", URL)
+    assert "running       2" in printed
+    assert "entered       3" in printed
+    assert printed.endswith("and every rule holds.\n")
+    found = json.loads(seawall("verify", "--json", "--url", URL))
+    assert (found["ok"], found["entered"], found["present"]["succeeded"]) == (True, 3, 1)
+
+
+def test_what_is_broken_is_named_with_its_jobs_and_the_exit_code_says_so(seawall):
+    with open_store(URL) as store:
+        claimed(store)
+    connection = apsw.Connection(FILE)
+    connection.execute("DELETE FROM seawall_job_data")
+    connection.close()
+
+    printed = seawall("verify", "--url", URL, expect=1)
+
+    assert "broken jobs_without_data (1): Every job has its arguments." in printed
+    assert "jobs: 1" in printed
+    found = json.loads(seawall("verify", "--json", "--url", URL, expect=1))
+    assert [(each["rule"], each["jobs"]) for each in found["violations"]] == [
+        ("jobs_without_data", [1])
+    ]
+
+
+def test_verify_makes_nothing(seawall):
+    assert seawall("verify", "--url", URL, expect=2) == (
+        "seawall: jobs.db: no such file; there is no store to verify\n"
+    )
+    assert list(seawall.folder.iterdir()) == []
+
+
+def test_verify_leaves_a_database_of_others_as_it_is(seawall):
+    connection = apsw.Connection(FILE)
+    connection.execute("CREATE TABLE theirs (a)")
+    connection.close()
+    before = (seawall.folder / FILE).read_bytes()
+    line = "seawall: the store lacks the migration 0000_migrations: run `seawall migrate` first\n"
+    assert seawall("verify", "--url", URL, expect=2) == line
+    assert (seawall.folder / FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize("version", ["16", "18"])
+def test_both_commands_work_on_postgres(seawall, postgres_fleet, version):
+    url = postgres_fleet.server(version).new_url()
+    assert "run `seawall migrate` first" in seawall("verify", SEAWALL_URL=url, expect=2)
+    assert "applied 0001_ledger" in seawall("migrate", SEAWALL_URL=url)
+    with open_store(url) as store:
+        claimed(store)
+    assert "every rule holds" in seawall("verify", SEAWALL_URL=url)
+    with psycopg.connect(url) as connection:
+        connection.execute("DELETE FROM seawall.job")
+    assert "broken books (1): " in seawall("verify", SEAWALL_URL=url, expect=1)
