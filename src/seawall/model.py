@@ -9,6 +9,7 @@ them. Every time is an aware `datetime`.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from seawall.faults import LONGEST_WAIT_SECONDS, Fault, FaultCode
@@ -196,7 +197,10 @@ class Settlement:
             raise ValueError("a fault belongs to retried and failed, and to nothing else")
         if (outcome is Outcome.RETRIED) != (self.delay_seconds is not None):
             raise ValueError("a delay belongs to retried, and to nothing else")
-        need_spans(self, "delay_seconds", "duration_seconds", "age_seconds")
+        if not 0 <= self.duration_seconds <= LONGEST_WAIT_SECONDS or self.age_seconds != 0:
+            need_spans(self, "duration_seconds", "age_seconds")
+        if self.delay_seconds is not None:
+            need_span("delay_seconds", self.delay_seconds)
         if self.policy is not None:
             need_name("policy", self.policy)
         if self.output is not None:
@@ -239,7 +243,15 @@ class Attempt:
 
 def need_name(field: str, found: object, *, empty: bool = False) -> None:
     """`ValueError`, naming the field, unless this is a name that every store can keep."""
-    if not isinstance(found, str) or len(found) > LONGEST_NAME or not (empty or found.strip()):
+    if not isinstance(found, str):
+        raise ValueError(f"{field}: found {found!r:.80}, expected text")  # noqa: TRY004 - as below
+    _need_good_name(field, found, empty)
+
+
+@lru_cache(maxsize=4_096)
+def _need_good_name(field: str, found: str, empty: bool) -> None:
+    """Most names come again and again: one that was good is good."""
+    if len(found) > LONGEST_NAME or not (empty or found.strip()):
         raise ValueError(f"{field}: found {found!r:.80}, expected 1 to {LONGEST_NAME} characters")
     if (
         len(found) > MOST_NAME_BYTES // 4

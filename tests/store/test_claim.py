@@ -266,3 +266,17 @@ def test_a_lease_must_have_a_length(store, seconds):
         store.claim(wanted(lease_seconds=seconds))
 
     assert store.counts()[State.RUNNING] == 0
+
+
+@pytest.mark.parametrize("apart", [1, 10, 500])
+def test_of_a_thousand_lanes_two_busy_ones_are_served_alike_however_far_apart(store, apart):
+    lanes = [Lane(task="work", owner=f"o{n}") for n in range(1_000)]
+    enqueued(store, *[new_job(lane=lane) for lane in lanes])
+    while store.claim(wanted(1_000)):
+        pass
+    busy = (lanes[100], lanes[100 + apart])
+    enqueued(store, *[new_job(lane=lane) for lane in busy for _ in range(30)])
+
+    owners = [claim.lane.owner for _ in range(40) for claim in store.claim(wanted(1))]
+
+    assert [owners.count(lane.owner) for lane in busy] == [20, 20]

@@ -1,5 +1,8 @@
 """`exchange`: what `settle` and `claim` do, in one commit."""
 
+import threading
+
+import psycopg
 import pytest
 
 from seawall.model import Lane, Outcome, Token
@@ -125,3 +128,19 @@ def test_what_cannot_be_asked_changes_nothing(store):
         store.exchange([ended(Token(n, 1, 1)) for n in range(1, MOST_ROWS + 2)], wanted())
 
     assert store.counts() == {**dict.fromkeys(State, 0), State.RUNNING: 1, State.QUEUED: 1}
+
+
+@pytest.mark.parametrize("version", ["16", "18"])
+def test_waiting_for_a_lock_does_not_eat_into_the_new_leases(postgres_urls, version):
+    url = postgres_urls(version)
+    with open_store(url) as store, psycopg.connect(url) as console:
+        (first,) = claimed(store)
+        (second,) = enqueued(store)
+        console.execute(f"SELECT FROM seawall.job WHERE id = {first.token.job_id} FOR UPDATE")
+        threading.Timer(1.0, console.rollback).start()
+
+        answers, claims = store.exchange([ended(first.token)], wanted(lease_seconds=0.9))
+
+        assert [answer.result for answer in answers] == [Result.DONE]
+        assert [claim.token.job_id for claim in claims] == [second]
+        assert claims[0].lease_until > store.now()

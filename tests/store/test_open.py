@@ -1,14 +1,18 @@
 """Opening a store: what cannot be opened says so in one line, with no secret and nothing changed."""
 
 import os
+import resource
 import socket
+import threading
+import traceback
 
 import apsw
+import psycopg
 import pytest
 
 from seawall.errors import ConfigurationError, StoreError, StoreUnavailableError
 from seawall.store import open_store
-from tests.support.ledger import enqueued
+from tests.support.ledger import enqueued, new_job
 
 
 @pytest.mark.parametrize("url", ["mysql://x", "seawall.db", "", "sqlite:jobs.db"])
@@ -111,7 +115,6 @@ def test_a_statement_that_takes_too_long_is_given_up(url):
         store._backend._sql["count_states"] = endless[store._backend.dialect]
         with pytest.raises(StoreUnavailableError):
             store.counts()
-        assert store.verify is not None
         assert len(enqueued(store)) == 1
 
 
@@ -137,3 +140,107 @@ def test_a_child_process_uses_a_connection_of_its_own(url, kind):
         enqueued(store)
         assert sum(store.counts().values()) == (2 if kind == "memory" else 3)
         assert store.verify().ok
+
+
+def test_a_child_that_outlives_its_parents_store_loses_nothing(tmp_path):
+    """SQLite remembers locks by process: a child that shared the open file would write into the void."""
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    store = open_store(url)
+    enqueued(store)
+    parent_is_done, child_may_write = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - the child
+        try:
+            enqueued(store)
+            os.read(parent_is_done, 1)
+            enqueued(store, *[new_job() for _ in range(5)])
+            os._exit(0)
+        finally:
+            os._exit(1)
+    enqueued(store)
+    store.close()
+    os.write(child_may_write, b"x")
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    with open_store(url) as again:
+        assert sum(again.counts().values()) == 8
+        assert again.verify().ok
+
+
+def test_a_child_forked_in_the_midst_of_traffic_can_work(url, kind):
+    if kind == "memory":
+        pytest.skip("a store in memory belongs to one process")
+    with open_store(url) as store:
+        stop = threading.Event()
+
+        def busy():
+            while not stop.is_set():
+                enqueued(store)
+
+        threads = [threading.Thread(target=busy) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        children = []
+        for _ in range(4):
+            child = os.fork()
+            if child == 0:  # pragma: no cover - the child
+                try:
+                    enqueued(store)
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            children.append(child)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert codes == [0] * 4
+        assert store.verify().ok
+
+
+def test_a_process_with_thousands_of_open_files_can_use_postgres(postgres_urls):
+    """`select` cannot look at file 1,024 and beyond."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] != resource.RLIM_INFINITY and limits[1] < 2_000:
+        pytest.skip("this process may not open that many")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(2_000, limits[0]), limits[1]))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
+    try:
+        with open_store(postgres_urls("16")) as store:
+            assert len(enqueued(store)) == 1
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.parametrize("setting", ["url", "listen_url"])
+def test_an_address_that_cannot_be_read_keeps_its_secret(setting, postgres):
+    good = f"postgresql://postgres@127.0.0.1:{postgres.port}/postgres"
+    bad = "postgresql://ann:hunter%zz2@127.0.0.1/jobs"
+    urls = {"url": good, "listen_url": good, setting: bad}
+    with pytest.raises(ConfigurationError, match=f"^{setting}: is no address") as refused:
+        open_store(urls["url"], listen_url=urls["listen_url"])
+    assert "hunter" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_no_row_is_quoted_by_an_error_however_it_is_shown(store):
+    secret = "hunter2-Zq"
+    (job_id,) = enqueued(store, new_job(f'["{secret}"]'))
+    prefix = "seawall_" if store._backend.dialect == "sqlite" else "seawall."
+    with pytest.raises(StoreError) as refused, store._backend.migrating() as session:
+        session.script(f"UPDATE {prefix}job SET tries = 99, owner = '{secret}' WHERE id = {job_id}")
+    assert secret not in "".join(traceback.format_exception(refused.value))
+
+
+def test_a_server_that_was_restarted_is_found_again(postgres_fleet, postgres_urls):
+    """Every connection is cut at once, as a restart does; the next call simply works."""
+    with open_store(postgres_urls("18")) as store:
+        enqueued(store)
+        with psycopg.connect(postgres_fleet.server("18").dsn(), autocommit=True) as console:
+            console.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = %s AND pid <> pg_backend_pid()",
+                [postgres_urls("18").rpartition("/")[2]],
+            )
+        assert len(enqueued(store)) == 1

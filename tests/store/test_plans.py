@@ -133,3 +133,14 @@ def test_every_statement_can_be_planned(full):
     for statement in statements.load(full._backend.dialect).values():
         if statement.name not in ("load_jobs", "load_data"):  # COPY has no plan
             assert plan_of(full, statement) is not None, statement.name
+
+
+@pytest.mark.parametrize("version", ["16", "18"])
+@pytest.mark.parametrize("name", ["claim", "renew", "settle", "reclaim", "find_attempts"])
+def test_a_plan_made_while_the_store_was_empty_is_as_good(postgres_urls, version, name):
+    """A prepared statement keeps its plan while a burst of jobs arrives."""
+    with open_store(postgres_urls(version)) as store:
+        plan = plan_of(store, statements.load("postgres")[name])
+    assert not [
+        line for line in plan if re.match(r"Seq Scan on (job|attempt|job_data|output)\b", line)
+    ]

@@ -9,9 +9,11 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
+from seawall.errors import StoreUnavailableError
 from seawall.faults import Fault, FaultCode
 from seawall.model import Attempt, Job, Settlement, Token, need_name, need_span
 from seawall.states import State
@@ -50,6 +52,7 @@ from seawall.store.port import (
 from seawall.store.verify import verified
 
 _EXPIRED = rows.fault_text(Fault(FaultCode.EXPIRED, "its deadline passed while it waited"))
+TRIES_FOR_A_KEY = 5
 _CASES = [(state, cancel) for state in State for cancel in (False, True)]
 _DONE = {case: Answer(Result.DONE, *case) for case in _CASES}
 _ALREADY = {case: Answer(Result.ALREADY, *case) for case in _CASES}
@@ -84,9 +87,18 @@ class Ledger:
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         need_batch(jobs)
-        return self._each(jobs, self._enqueued, lambda why: Enqueued(Taken.REFUSED, None, why))
+        return self._enqueued_within(TRIES_FOR_A_KEY, jobs)
 
-    def _enqueued(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+    def _enqueued_within(self, tries: int, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        if not tries:
+            raise StoreUnavailableError(
+                "its key was taken and freed again and again: ask once more"
+            )
+        return self._each(
+            jobs, partial(self._enqueued, tries), lambda why: Enqueued(Taken.REFUSED, None, why)
+        )
+
+    def _enqueued(self, tries: int, jobs: Sequence[NewJob]) -> list[Enqueued]:
         lane_ids = self._lanes.ids(job.lane for job in jobs)
         given = [
             rows.new_job(job, at, lane_ids[job.lane], self._backend.written)
@@ -100,7 +112,8 @@ class Ledger:
             found |= self._holders(left)
         freed = [at for at in range(len(jobs)) if at not in found]
         if freed:  # a key whose job was pruned between our two looks
-            found |= zip(freed, self.enqueue([jobs[at] for at in freed]), strict=True)
+            again = self._enqueued_within(tries - 1, [jobs[at] for at in freed])
+            found |= zip(freed, again, strict=True)
         return [found[at] for at in range(len(jobs))]
 
     def _holders(self, left: list[Values]) -> dict[int, Enqueued]:

@@ -16,8 +16,8 @@ when it was reclaimed, not when it merely lapsed: until somebody else takes the 
 renew and settle.
 
 **Safe to ask again.** When a verb raises `StoreUnavailableError`, it may or may not have been done.
-Asked again, a worker's write that had been done is answered `already`; cancel, redrive, hold and
-the verbs of upkeep find nothing left to do. `enqueue` is safe to ask again for jobs that have a
+Asked again, a worker's write that had been done is answered `already`; cancel and hold leave things
+as they are; redrive and the verbs of upkeep find nothing left to do. `enqueue` is safe to ask again for jobs that have a
 key; a job without one may then be there twice. Jobs of a `claim` whose answer was lost come back
 when their lease lapses, at the price of a loss.
 
@@ -346,7 +346,10 @@ class Store(Protocol):
         ...
 
     def renew(self, tokens: Sequence[Token], *, lease_seconds: float) -> list[Answer]:
-        """Extend each lease that was not lost, even one that had lapsed: `done` or `lost`."""
+        """Extend each lease that was not lost, even one that had lapsed: `done` or `lost`.
+
+        It is the lease that is renewed, whichever of its attempts the token names.
+        """
         ...
 
     def advance(self, advances: Sequence[Advance]) -> list[Answer]:
@@ -492,7 +495,7 @@ def too_heavy(batch: Sequence[object]) -> bool:
 
 
 def _weight(row: object) -> int:
-    text = getattr(row, "arguments", None) or getattr(row, "output", None)
+    text = row.arguments if isinstance(row, NewJob) else getattr(row, "output", None)
     return len(text) if text else 0
 
 

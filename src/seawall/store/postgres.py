@@ -171,7 +171,8 @@ class PostgresBackend:
         return time.isoformat()
 
     def read(self, found: Any) -> datetime:
-        return cast("datetime", found).astimezone(UTC)
+        time = cast("datetime", found)
+        return time if time.tzinfo is UTC else time.astimezone(UTC)
 
     def names(self, names: Sequence[str]) -> list[str]:
         return list(names)
