@@ -17,9 +17,9 @@ renew and settle.
 
 **Safe to ask again.** When a verb raises `StoreUnavailableError`, it may or may not have been done.
 Asked again, a worker's write that had been done is answered `already`; cancel and hold leave things
-as they are; redrive and the verbs of upkeep find nothing left to do. `enqueue` is safe to ask again for jobs that have a
-key; a job without one may then be there twice. Jobs of a `claim` whose answer was lost come back
-when their lease lapses, at the price of a loss.
+as they are; redrive and the verbs of upkeep find nothing left to do. `enqueue` is safe to ask again
+for jobs that have a key; a job without one may then be there twice. Jobs of a `claim` whose answer
+was lost come back when their lease lapses, at the price of a loss.
 
 **By the store's clock.** Due times, leases and deadlines are judged by one clock: PostgreSQL's
 own, or this machine's for SQLite. Callers give spans, not times, except where a person named one.
