@@ -344,3 +344,16 @@ def test_too_many_or_the_same_job_twice_is_refused_and_settles_nothing(store):
 
 def test_nothing_to_settle_is_nothing_done(store):
     assert store.settle([]) == []
+
+
+def test_a_token_from_before_an_unbegun_release_is_lost_to_the_next_holder(store):
+    """The attempt has the same number again: only the lease tells the two apart."""
+    (first,) = claimed(store)
+    store.release([Release(token=first.token)])
+    (second,) = store.claim(wanted(worker="w2"))
+    assert second.token.seq == first.token.seq
+
+    assert store.settle([ended(first.token)]) == [Answer(Result.LOST)]
+
+    assert store.settle([ended(second.token)])[0].result is Result.DONE
+    assert [attempt.worker for attempt in store.attempts(first.token.job_id)] == ["w2"]

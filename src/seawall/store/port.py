@@ -346,9 +346,10 @@ class Store(Protocol):
         ...
 
     def renew(self, tokens: Sequence[Token], *, lease_seconds: float) -> list[Answer]:
-        """Extend each lease that was not lost, even one that had lapsed: `done` or `lost`.
+        """Have each lease that was not lost end so long from now, even one that had lapsed.
 
-        It is the lease that is renewed, whichever of its attempts the token names.
+        `done` or `lost`. It is the lease that is renewed, whichever of its attempts the token
+        names.
         """
         ...
 

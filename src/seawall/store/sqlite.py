@@ -13,7 +13,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import count
@@ -123,14 +123,13 @@ class SqliteBackend:
             raise StoreUnavailableError(f"{self._path}: other threads kept it busy for too long")
         try:
             connection = self._mine()
-            if not write or connection.in_transaction:
-                with _our_errors(self._path):
-                    yield _Session(connection, self._sql, self._now())
-                return
-            with _our_errors(self._path), _written(connection):
+            with _our_errors(self._path), _written(connection) if write else nullcontext():
                 # The time is told after the wait for other writers: it must not eat into a lease.
                 yield _Session(connection, self._sql, self._now())
         finally:
+            if self._connection is not None and self._connection.in_transaction:
+                self._connection.close()  # what cannot be rolled back must not be gone on with
+                self._connection = None
             self._turn.release()
 
     # --- values -------------------------------------------------------------------------------

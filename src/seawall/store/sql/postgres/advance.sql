@@ -8,14 +8,17 @@ WITH given AS MATERIALIZED (
         id bigint, lease_no bigint, seq bigint, lane bigint, stage integer, output text,
         counted boolean, policy text, took bigint, ago bigint
     )
+    ORDER BY id
 ),
 locked AS MATERIALIZED (
-    SELECT
-        given.*, job.cycle, job.stage AS finished_stage, job.worker
-    FROM given JOIN seawall.job USING (id)
-    WHERE job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
-        AND job.stage < given.stage
-    ORDER BY job.id FOR UPDATE OF job
+    SELECT given.*, mine.*
+    FROM given CROSS JOIN LATERAL (
+        SELECT job.cycle, job.stage AS finished_stage, job.worker FROM seawall.job
+        WHERE job.id = given.id
+            AND job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
+            AND job.stage < given.stage
+        FOR UPDATE
+    ) AS mine
 ),
 clock AS MATERIALIZED (
     -- Told after the last lock: waiting for one must not eat into a lease or a delay.

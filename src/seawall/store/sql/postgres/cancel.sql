@@ -1,11 +1,16 @@
 -- name: cancel
 -- Cancels queued jobs at once and asks running ones to stop.
 -- moves: cancel
-WITH locked AS MATERIALIZED (
-    SELECT job.id
-    FROM json_to_recordset(%(rows)s) AS given (id bigint) JOIN seawall.job USING (id)
-    WHERE job.state IN ('queued', 'running')
-    ORDER BY job.id FOR UPDATE OF job
+WITH given AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(rows)s) AS r (id bigint) ORDER BY id
+),
+locked AS MATERIALIZED (
+    SELECT mine.id
+    FROM given CROSS JOIN LATERAL (
+        SELECT job.id FROM seawall.job
+        WHERE job.id = given.id AND job.state IN ('queued', 'running')
+        FOR UPDATE
+    ) AS mine
 )
 UPDATE seawall.job
 SET cancel_requested = (state = 'running'),

@@ -10,7 +10,7 @@ FROM json_to_recordset(%(rows)s) AS given (
     queue text, task text, stage integer, upstream text, priority integer, owner text
 )
 ORDER BY queue, task, stage, upstream, priority, owner
-ON CONFLICT DO NOTHING
+ON CONFLICT (queue, task, stage, upstream, priority, owner) DO NOTHING
 RETURNING id;
 
 -- name: all_lanes

@@ -13,16 +13,21 @@ WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(rows)s) AS r (
         id bigint, lease_no bigint, seq bigint, fault text, delay bigint, policy text
     )
+    ORDER BY id
 ),
 locked AS MATERIALIZED (
     SELECT
-        given.*, job.cycle, job.stage, job.worker, job.claimed_at,
-        CASE WHEN job.cancel_requested THEN 'cancelled'
+        given.*, mine.*,
+        CASE WHEN mine.cancel_requested THEN 'cancelled'
         WHEN given.delay IS NULL THEN 'failed' ELSE 'queued' END AS state_after
-    FROM given JOIN seawall.job USING (id)
-    WHERE job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
-        AND job.lease_until <= coalesce(%(now)s::timestamptz, now())
-    ORDER BY job.id FOR UPDATE OF job
+    FROM given CROSS JOIN LATERAL (
+        SELECT job.cycle, job.stage, job.worker, job.claimed_at, job.cancel_requested
+        FROM seawall.job
+        WHERE job.id = given.id
+            AND job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
+            AND job.lease_until <= coalesce(%(now)s::timestamptz, now())
+        FOR UPDATE
+    ) AS mine
 ),
 clock AS MATERIALIZED (
     -- Told after the last lock: waiting for one must not eat into a lease or a delay.

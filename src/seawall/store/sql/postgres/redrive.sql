@@ -6,13 +6,16 @@
 WITH given AS MATERIALIZED (
     SELECT r.*, coalesce(%(now)s::timestamptz, now()) AS now
     FROM json_to_recordset(%(rows)s) AS r (id bigint, lane bigint, stage integer)
+    ORDER BY id
 ),
 locked AS MATERIALIZED (
-    SELECT given.id, given.now, coalesce(given.lane, job.lane) AS lane,
-        coalesce(given.stage, job.stage) AS stage
-    FROM given JOIN seawall.job USING (id)
-    WHERE job.state = 'failed'
-    ORDER BY job.id FOR UPDATE OF job
+    SELECT given.id, given.now, coalesce(given.lane, mine.lane) AS lane,
+        coalesce(given.stage, mine.stage) AS stage
+    FROM given CROSS JOIN LATERAL (
+        SELECT job.lane, job.stage FROM seawall.job
+        WHERE job.id = given.id AND job.state = 'failed'
+        FOR UPDATE
+    ) AS mine
 ),
 dropped AS (
     DELETE FROM seawall.output USING locked

@@ -1,14 +1,16 @@
 -- name: renew
--- Extends each lease that was not lost, lapsed or not, and says whether to stop.
--- Locks in order of id, as every statement that changes jobs by id does.
+-- Has each lease that was not lost, lapsed or not, end so long from now; says whether to stop.
+-- Locks one row after the other in order of id, as every statement that changes jobs by id does.
 WITH given AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(%(rows)s) AS r (id bigint, lease_no bigint)
+    SELECT * FROM json_to_recordset(%(rows)s) AS r (id bigint, lease_no bigint) ORDER BY id
 ),
 locked AS MATERIALIZED (
-    SELECT job.id
-    FROM given JOIN seawall.job USING (id)
-    WHERE job.lease_no = given.lease_no AND job.state = 'running'
-    ORDER BY job.id FOR UPDATE OF job
+    SELECT mine.id
+    FROM given CROSS JOIN LATERAL (
+        SELECT job.id FROM seawall.job
+        WHERE job.id = given.id AND job.lease_no = given.lease_no AND job.state = 'running'
+        FOR UPDATE
+    ) AS mine
 ),
 clock AS MATERIALIZED (
     -- Told after the last lock: waiting for one must not eat into a lease or a delay.

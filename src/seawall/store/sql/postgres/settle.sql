@@ -7,15 +7,19 @@ WITH given AS MATERIALIZED (
         id bigint, lease_no bigint, seq bigint, state text, outcome text, counted boolean,
         fault text, delay bigint, policy text, output text, took bigint, ago bigint
     )
+    ORDER BY id
 ),
 locked AS MATERIALIZED (
     SELECT
-        given.*, job.cycle, job.stage, job.worker,
-        CASE WHEN job.cancel_requested AND given.state = 'queued' THEN 'cancelled'
+        given.*, mine.*,
+        CASE WHEN mine.cancel_requested AND given.state = 'queued' THEN 'cancelled'
         ELSE given.state END AS state_after
-    FROM given JOIN seawall.job USING (id)
-    WHERE job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
-    ORDER BY job.id FOR UPDATE OF job
+    FROM given CROSS JOIN LATERAL (
+        SELECT job.cycle, job.stage, job.worker, job.cancel_requested FROM seawall.job
+        WHERE job.id = given.id
+            AND job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
+        FOR UPDATE
+    ) AS mine
 ),
 clock AS MATERIALIZED (
     -- Told after the last lock: waiting for one must not eat into a lease or a delay.

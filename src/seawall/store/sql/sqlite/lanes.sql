@@ -7,7 +7,7 @@ SELECT :now;
 -- Makes the lanes that are missing. A lane is never changed and never removed.
 INSERT INTO seawall_lane (queue, task, stage, upstream, priority, owner)
 VALUES (:queue, :task, :stage, :upstream, :priority, :owner)
-ON CONFLICT DO NOTHING
+ON CONFLICT (queue, task, stage, upstream, priority, owner) DO NOTHING
 RETURNING id;
 
 -- name: all_lanes

@@ -1,0 +1,269 @@
+"""One state of a store that has something to do for every verb, and what each verb is asked there.
+
+A job's `run` is the number that it is known by here. In the prepared state that is its id too; what
+a verb adds later may have any id, because a number that was drawn in vain is not drawn again.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from seawall.clock import ManualClock
+from seawall.model import Lane, Outcome, Token
+from seawall.states import State
+from seawall.store import Store
+from seawall.store.backend import Backend
+from seawall.store.port import (
+    Advance,
+    Answer,
+    Begin,
+    Change,
+    Claim,
+    Enqueued,
+    Redrive,
+    Release,
+    Result,
+    Scope,
+    Straightened,
+    Taken,
+)
+from tests.support.ledger import ended, lost, new_job, wanted
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = START + timedelta(hours=2)
+LEASE_SECONDS = 600.0
+PATIENCE_SECONDS = 20
+
+PRUNABLE, SUCCEEDING, RETRYING, FAILING, STOPPING, LAPSED, LAPSED_FOR_GOOD, LATE, FAILED = range(
+    1, 10
+)
+QUEUED, DUE, DUE_TOO, BEGUN, NOT_BEGUN, KEYED, WRONG_DUE, WRONG_LEASE = range(10, 18)
+MOST_JOBS = 300
+
+_CLAIMABLE = wanted(tasks=("claimable",), lease_seconds=LEASE_SECONDS)
+_RUNNING = Begin(worker="w1", lease_seconds=LEASE_SECONDS)
+_SHORTLY = Begin(worker="w0", lease_seconds=1.0)
+
+
+def prepare(store: Store, clock: ManualClock) -> None:
+    """Bring an empty store, by a clock that stands at `START`, to the prepared state at `NOW`."""
+    _add(store, PRUNABLE, key="old", begin=_RUNNING)
+    store.settle([ended(_token(PRUNABLE), output="kept")])
+    clock.advance((NOW - START).total_seconds() - 5)
+    for run in (SUCCEEDING, RETRYING, FAILING, STOPPING):
+        _add(store, run, begin=_RUNNING)
+    store.cancel([STOPPING])
+    for run in (LAPSED, LAPSED_FOR_GOOD):
+        _add(store, run, begin=_SHORTLY)
+    _add(store, LATE, deadline_at=clock.now() + timedelta(seconds=1))
+    _add(store, FAILED, begin=_RUNNING)
+    store.settle([ended(_token(FAILED), Outcome.FAILED)])
+    _add(store, QUEUED)
+    _add(store, DUE, lane=Lane("claimable"))
+    _add(store, DUE_TOO, lane=Lane("claimable", priority=3))
+    for run in (BEGUN, NOT_BEGUN):
+        _add(store, run, begin=_RUNNING)
+    _add(store, KEYED, key="taken")
+    store.hold(Scope.QUEUE, "held", reason="a test")
+    clock.advance(3_600)  # a clock that is wrong, for a while
+    _add(store, WRONG_DUE)
+    _add(store, WRONG_LEASE, begin=_RUNNING)
+    store.hold(Scope.TASK, "wrong", reason="a test", seconds=60)
+    clock._now = NOW
+
+
+def _add(store: Store, run: int, **fields: Any) -> None:
+    ((taken, job_id, _),) = store.enqueue([new_job(run=run, request_id=f"r{run}", **fields)])
+    assert (taken, job_id) == (Taken.CREATED, run)
+
+
+def _token(run: int) -> Token:
+    return Token(run, 1, 1)
+
+
+# --- what stands there --------------------------------------------------------------------------
+
+
+def standing(store: Store) -> dict[str, Any]:
+    """All that can be seen of a store, without the ids that jobs were given."""
+    jobs = store.jobs(range(1, MOST_JOBS))
+    seen = store.verify()
+    assert seen.violations == ()
+    return {
+        "jobs": Counter(
+            repr(replace(job, id=0, lease=job.lease and replace(job.lease, job_id=0)))
+            for job in jobs.values()
+        ),
+        "attempts": Counter(
+            (job.run, repr(replace(attempt, job_id=0)))
+            for job in jobs.values()
+            if job.seq  # `verify` has seen that the others have none
+            for attempt in store.attempts(job.id)
+        ),
+        "outputs": {run: store.output(run, 0) for run in (PRUNABLE, SUCCEEDING)},
+        "holds": store.holds(),
+        "books": (seen.entered, seen.present, seen.pruned),
+    }
+
+
+# --- what is asked, and what may be answered when it is asked again -----------------------------
+
+Ask = Callable[[Store], Any]
+Fits = Callable[[Any, Any], bool]
+
+
+@dataclass(frozen=True)
+class Verb:
+    ask: Ask
+    fits: Fits
+    """Whether an answer will do for an ask that may have been done before, beside the first."""
+    may_double: bool = False
+    """Jobs without a key may be there twice when they are asked for again."""
+    claims: tuple[int, ...] = ()
+
+
+def _new(run: int, **fields: Any) -> Any:
+    arguments = json.dumps({"run": run})
+    return new_job(arguments, run=run, request_id=f"r{run}", lane=Lane("new"), **fields)
+
+
+def _enqueued_fits(found: list[Enqueued], first: list[Enqueued]) -> bool:
+    allowed = {
+        Taken.CREATED: {Taken.CREATED, Taken.EXISTING},
+        Taken.EXISTING: {Taken.EXISTING},
+        Taken.CONFLICT: {Taken.CONFLICT},
+    }
+    return len(found) == len(first) and all(
+        f.taken in allowed[g.taken] for f, g in zip(found, first, strict=True)
+    )
+
+
+def _created_fits(found: list[Enqueued], first: list[Enqueued]) -> bool:
+    return [each.taken for each in found] == [each.taken for each in first]
+
+
+def _done_or_already(found: list[Answer], first: list[Answer]) -> bool:
+    return [f.state for f in found] == [g.state for g in first] and all(
+        f.result in (Result.DONE, Result.ALREADY) for f in found
+    )
+
+
+def _released_fits(found: list[Answer], first: list[Answer]) -> bool:
+    """The second had not begun: no history tells."""
+    results = tuple(each.result for each in found)
+    return results in ((Result.DONE, Result.DONE), (Result.ALREADY, Result.LOST))
+
+
+def _reclaimed_fits(found: list[Answer], first: list[Answer]) -> bool:
+    """Someone was first, perhaps this caller: all had been done, or none."""
+    return found == first or {each.result for each in found} == {Result.LOST}
+
+
+def _all_or_none(found: list[Claim], first: list[Claim]) -> bool:
+    return found in (first, [])
+
+
+def _exchanged_fits(found: Any, first: Any) -> bool:
+    """Both halves had been done, or none."""
+    results = {each.result for each in found[0]}
+    expected = first[1] if results == {Result.DONE} else []
+    return len(results) == 1 and _done_or_already(found[0], first[0]) and found[1] == expected
+
+
+def _changed_fits(found: list[Change], first: list[Change]) -> bool:
+    return [each.state for each in found] == [each.state for each in first]
+
+
+def _straightened_fits(found: Straightened, first: Straightened) -> bool:
+    return all(f in (g, 0) for f, g in zip(found, first, strict=True))
+
+
+def _same(found: Any, first: Any) -> bool:
+    return bool(found == first)
+
+
+def _same_or_nothing(found: Any, first: Any) -> bool:
+    return bool(found == first) or not found
+
+
+_ENDS = [
+    ended(_token(SUCCEEDING), output="done"),
+    ended(_token(RETRYING), Outcome.RETRIED),
+    ended(_token(FAILING), Outcome.FAILED),
+    ended(_token(STOPPING), Outcome.RETRIED),
+]
+_ADVANCES = [
+    Advance(token=_token(SUCCEEDING), lane=Lane("work", stage=1), output="half"),
+    Advance(token=_token(RETRYING), lane=Lane("work", stage=1, upstream="shop")),
+]
+_RELEASES = [
+    Release(token=_token(BEGUN), duration_seconds=1.0),
+    Release(token=_token(NOT_BEGUN)),
+]
+_RECLAIMS = [lost(_token(LAPSED)), lost(_token(LAPSED_FOR_GOOD), None)]
+_REDRIVES = [Redrive(FAILED, Lane("work", priority=1)), Redrive(999)]
+_WITH_KEYS = [_new(102, key="new"), new_job(key="taken"), new_job("[2]", key="taken"), _new(103)]
+_MANY_WITH_KEYS = [_new(300 + n, key=f"new{n}") for n in range(3)]
+
+VERBS: dict[str, Verb] = {
+    "enqueue": Verb(lambda s: s.enqueue([_new(101)]), _created_fits, may_double=True),
+    "enqueue with a key": Verb(lambda s: s.enqueue([_new(101, key="new")]), _enqueued_fits),
+    "enqueue several": Verb(
+        lambda s: s.enqueue([_new(200 + n) for n in range(4)]), _created_fits, may_double=True
+    ),
+    "enqueue a hundred": Verb(
+        lambda s: s.enqueue([_new(200 + n) for n in range(100)]), _created_fits, may_double=True
+    ),
+    "enqueue several with keys": Verb(lambda s: s.enqueue(_MANY_WITH_KEYS), _enqueued_fits),
+    "enqueue some with keys": Verb(
+        lambda s: s.enqueue(_WITH_KEYS), _enqueued_fits, may_double=True
+    ),
+    "claim": Verb(lambda s: s.claim(_CLAIMABLE), _all_or_none, claims=(DUE, DUE_TOO)),
+    "renew": Verb(
+        lambda s: s.renew([_token(SUCCEEDING), _token(RETRYING)], lease_seconds=900), _same
+    ),
+    "advance": Verb(lambda s: s.advance(_ADVANCES), _done_or_already),
+    "settle": Verb(lambda s: s.settle(_ENDS), _done_or_already),
+    "exchange": Verb(
+        lambda s: s.exchange(_ENDS, _CLAIMABLE), _exchanged_fits, claims=(DUE, DUE_TOO)
+    ),
+    "release": Verb(lambda s: s.release(_RELEASES), _released_fits),
+    "reclaim": Verb(lambda s: s.reclaim(_RECLAIMS), _reclaimed_fits),
+    "expire": Verb(lambda s: s.expire(), _same_or_nothing),
+    "straighten": Verb(lambda s: s.straighten(), _straightened_fits),
+    "redrive": Verb(lambda s: s.redrive(_REDRIVES), _changed_fits),
+    "cancel": Verb(lambda s: s.cancel([QUEUED, SUCCEEDING, FAILED]), _changed_fits),
+    "hold": Verb(lambda s: s.hold(Scope.UPSTREAM, "shop", reason="down", seconds=60), _same),
+    "resume": Verb(lambda s: s.resume(Scope.QUEUE, "held"), _same_or_nothing),
+    "prune": Verb(lambda s: s.prune(State.SUCCEEDED, older_than_seconds=60), _same_or_nothing),
+}
+
+
+# --- a store without tables ---------------------------------------------------------------------
+
+
+def opened_backend(url: str, clock: ManualClock) -> Backend:
+    """The database itself, before anything was brought up."""
+    if url.startswith("sqlite"):
+        from seawall.store.sqlite import SqliteBackend
+
+        return SqliteBackend(url.removeprefix("sqlite:///"), clock=clock)
+    from seawall.store.postgres import PostgresBackend  # slow, and SQLite has no use for it
+
+    return PostgresBackend(url, clock=clock)
+
+
+def settle_down(backend: Any) -> None:
+    """Wait for connections that are being made: what they send is no statement of a verb."""
+    backend.all("store_now")
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while backend.dialect == "postgres":
+        pool = backend._pool.get_stats()
+        if pool["pool_available"] == pool["pool_size"]:
+            return
+        assert time.monotonic() < deadline, pool
+        time.sleep(0.001)
