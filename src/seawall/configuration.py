@@ -51,7 +51,7 @@ def load(
     try:
         content = settings.read_file(None if chosen is None else Path(chosen))
     except ConfigurationError as error:
-        source = "" if path else f" (from {PREFIX}CONFIG)"
+        source = f" (from {PREFIX}CONFIG)" if chosen and not path else ""
         raise ConfigurationError(f"{error}{source}") from None
     own = policies_from(content.get(POLICIES_KEY, {}), f"{name}: {POLICIES_KEY}")
     shipped = {preset: presets.get(preset) for preset in presets.names()}

@@ -27,6 +27,7 @@ __all__ = [
     "Token",
 ]
 
+MOST_STAGES = 2**15
 LONGEST_NAME = 200
 MOST_NAME_BYTES = 600
 """Several names must fit into one row of an index."""
@@ -84,7 +85,7 @@ class Lane:
     def __post_init__(self) -> None:
         for name in ("task", "queue", "upstream", "owner"):
             need_name(name, getattr(self, name), empty=name in ("upstream", "owner"))
-        _need(0 <= self.stage < 2**15, f"stage: found {self.stage}, expected 0 to 32767")
+        _need(0 <= self.stage < MOST_STAGES, f"stage: found {self.stage}, expected 0 to 32767")
         _need(
             -(2**31) <= self.priority < 2**31,
             f"priority: found {self.priority}, expected a number of 32 bits",
@@ -193,14 +194,17 @@ class Settlement:
         outcome = self.outcome
         if outcome not in _STATES:
             raise ValueError(f"{outcome} does not settle an attempt")
-        if (outcome in _WITH_FAULT) != (self.fault is not None):
-            raise ValueError("a fault belongs to retried and failed, and to nothing else")
-        if (outcome is Outcome.RETRIED) != (self.delay_seconds is not None):
-            raise ValueError("a delay belongs to retried, and to nothing else")
-        if not 0 <= self.duration_seconds <= LONGEST_WAIT_SECONDS or self.age_seconds != 0:
-            need_spans(self, "duration_seconds", "age_seconds")
-        if self.delay_seconds is not None:
-            need_span("delay_seconds", self.delay_seconds)
+        if (outcome in _WITH_FAULT) != isinstance(self.fault, Fault):
+            raise ValueError(
+                "fault: a Fault belongs to retried and failed, and to nothing else;"
+                f" found {self.fault!r:.80} with {outcome}"
+            )
+        if (outcome == Outcome.RETRIED) != (self.delay_seconds is not None):
+            raise ValueError(
+                "delay_seconds: a delay belongs to retried, and to nothing else;"
+                f" found {self.delay_seconds!r} with {outcome}"
+            )
+        need_spans(self, "delay_seconds", "duration_seconds", "age_seconds")
         if self.policy is not None:
             need_name("policy", self.policy)
         if self.output is not None:
@@ -264,14 +268,18 @@ def _need_good_name(field: str, found: str, empty: bool) -> None:
 
 def need_time(field: str, found: datetime) -> None:
     """`ValueError`, naming the field, unless this is a moment that every store can keep."""
+    if not isinstance(found, datetime):
+        raise ValueError(f"{field}: found {found!r:.80}, expected a datetime")  # noqa: TRY004
     if found.tzinfo is None:
         raise ValueError(f"{field} needs a time zone")
     if not 1 < found.year < LAST_YEAR:
-        raise ValueError(f"{field}: found the year {found.year}, expected one before {LAST_YEAR}")
+        raise ValueError(f"{field}: found the year {found.year}, expected 2 to {LAST_YEAR - 1}")
 
 
 def need_text(field: str, found: str) -> None:
     """`ValueError`, naming the field, unless this is text that the store may be asked to keep."""
+    if not isinstance(found, str):
+        raise ValueError(f"{field}: found {found!r:.80}, expected text")  # noqa: TRY004
     if "\0" in found:
         raise ValueError(f"{field}: found a NUL character, which PostgreSQL cannot keep")
     if len(found) > LARGEST_TEXT:
@@ -285,14 +293,16 @@ def need_spans(value: object, *fields: str) -> None:
     """`need_span` for those of these fields that are given."""
     for field in fields:
         found = getattr(value, field)
-        if found is not None and not 0 <= found <= LONGEST_WAIT_SECONDS:
+        if found is not None:
             need_span(field, found)
 
 
-def need_span(field: str, found: float) -> None:
+def need_span(field: str, found: object) -> None:
     """`ValueError`, naming the field, unless this is a span of time."""
-    if not 0 <= found <= LONGEST_WAIT_SECONDS:
-        raise ValueError(f"{field}: found {found!r}, expected seconds from 0 on")
+    good = isinstance(found, int | float) and 0 <= found <= LONGEST_WAIT_SECONDS
+    if not good:
+        most = f"{LONGEST_WAIT_SECONDS:,.0f}"
+        raise ValueError(f"{field}: found {found!r:.80}, expected seconds from 0 to {most}")
 
 
 def _need(holds: bool, what: str) -> None:

@@ -46,12 +46,14 @@ class Settings:
     url: str = _setting(
         "sqlite:///seawall.db",
         "Where jobs are kept.",
-        Bounds("sqlite:///FILE or postgresql://…", starts=("sqlite://", "postgresql://")),
+        Bounds(
+            "sqlite:///FILE or postgresql://…", starts=("sqlite://", "postgresql://", "postgres://")
+        ),
     )
     listen_url: str = _setting(
         "",
         "PostgreSQL's own address, for LISTEN, where `url` leads to a pooler such as PgBouncer.",
-        Bounds("postgresql://…", starts=("postgresql://",)),
+        Bounds("postgresql://…", starts=("postgresql://", "postgres://")),
     )
     policy: str = _setting(
         "default", "The policy of tasks that name none.", Bounds("the name of a policy")

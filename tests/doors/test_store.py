@@ -78,3 +78,30 @@ def test_both_commands_work_on_postgres(seawall, postgres_fleet, version):
     with psycopg.connect(url) as connection:
         connection.execute("DELETE FROM seawall.job")
     assert "broken books (1): " in seawall("verify", SEAWALL_URL=url, expect=1)
+
+
+@pytest.mark.parametrize("command", ["migrate", "verify"])
+def test_a_store_in_memory_is_no_use_to_a_command(seawall, command):
+    line = "seawall: url: a store in memory ends with the command: name a file\n"
+    assert seawall(command, "--url", "sqlite://", expect=2) == line
+
+
+def test_verify_leaves_no_file_behind(seawall):
+    open_store(URL).close()
+    before = sorted(seawall.folder.iterdir())
+    seawall("verify", "--url", URL)
+    assert sorted(seawall.folder.iterdir()) == before
+
+
+def test_what_is_broken_can_be_found_with_grep(seawall):
+    with open_store(URL) as store:
+        claims = claimed(store, *[new_job() for _ in range(30)], limit=30)
+        store.settle([ended(claim.token) for claim in claims])
+    connection = apsw.Connection(FILE)
+    connection.execute("DELETE FROM seawall_attempt")
+    connection.close()
+    printed = seawall("verify", "--url", URL, expect=1, COLUMNS="40")
+    assert (
+        "broken history_with_gaps (30): History has every attempt from 1 to the job's seq,"
+        in printed
+    )

@@ -12,6 +12,7 @@ import pytest
 
 from seawall.errors import ConfigurationError, StoreError, StoreUnavailableError
 from seawall.store import open_store
+from tests.support import postgres
 from tests.support.ledger import enqueued, new_job
 
 
@@ -21,9 +22,40 @@ def test_an_address_of_no_store_is_refused(url):
         open_store(url)
 
 
-def test_two_slashes_before_a_file_are_refused_with_the_right_address():
-    with pytest.raises(ConfigurationError, match=r"expected three slashes: sqlite:///jobs.db"):
-        open_store("sqlite://jobs.db")
+def test_two_slashes_before_a_file_are_refused_and_what_follows_is_not_repeated():
+    """Somebody may have changed the scheme only, and left a password in place."""
+    with pytest.raises(ConfigurationError, match="expected three slashes before the") as refused:
+        open_store("sqlite://ann:hunter2@host/jobs")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_file_takes_no_options(tmp_path):
+    with pytest.raises(ConfigurationError, match="takes no options"):
+        open_store(f"sqlite:///{tmp_path}/jobs.db?mode=ro")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_that_does_not_keep_unicode_is_refused(postgres):
+    with psycopg.connect(postgres.dsn(), autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS bytes")
+        connection.execute(
+            "CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+        )
+    with pytest.raises(StoreError, match="keeps text as SQL_ASCII: make one with UTF8"):
+        open_store(f"postgresql://postgres@127.0.0.1:{postgres.port}/bytes")
+
+
+def test_a_server_that_goes_away_is_named_with_the_reason():
+    with postgres.running(postgres.binaries("16")) as server:
+        store = open_store(server.new_url(), statement_seconds=0.5)
+        enqueued(store)
+    try:
+        with pytest.raises(StoreUnavailableError):
+            store.counts()
+        with pytest.raises(StoreUnavailableError, match=r"no connection in time: .*refused"):
+            store.counts()
+    finally:
+        store.close()
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):
@@ -239,7 +271,7 @@ def test_a_server_that_was_restarted_is_found_again(postgres_fleet, postgres_url
         enqueued(store)
         with psycopg.connect(postgres_fleet.server("18").dsn(), autocommit=True) as console:
             console.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
                 " WHERE datname = %s AND pid <> pg_backend_pid()",
                 [postgres_urls("18").rpartition("/")[2]],
             )

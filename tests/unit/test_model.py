@@ -108,7 +108,7 @@ def test_what_the_store_says_itself_is_no_settlement(outcome):
 @pytest.mark.parametrize("outcome", SETTLING)
 def test_a_fault_belongs_to_retried_and_failed_only(outcome):
     wrong = None if outcome in {Outcome.RETRIED, Outcome.FAILED} else FAULT
-    with pytest.raises(ValueError, match="a fault belongs to retried and failed"):
+    with pytest.raises(ValueError, match="a Fault belongs to retried and failed"):
         settlement(outcome, fault=wrong)
 
 

@@ -30,7 +30,7 @@ def migrate(url: Url = None, config: ConfigFile = None, as_json: AsJson = False)
 
 
 def verify(url: Url = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Prove that nothing was lost: every job that came in is there or was pruned, and every rule
+    """Prove that no job was lost: every one that came in is there or was pruned, and every rule
     of the ledger holds. Reads only, in one instant, beside any traffic. Exit code 1 if not.
     """
     found = verify_store(_url(url, config))
@@ -53,12 +53,10 @@ def _print(found: Verification) -> None:
     console.print(show.table(("STATE", "JOBS"), counts, right=(1,)))
     for broken in found.violations:
         jobs = ", ".join(map(str, broken.jobs)) or "–"
-        console.print(
-            f"[red]broken[/red] {broken.rule} ({broken.count:,}): {escape(broken.promise)}"
-        )
-        console.print(show.indented(f"jobs: {jobs}"))
+        line = f"[red]broken[/red] {broken.rule} ({broken.count:,}): {escape(broken.promise)}"
+        console.print(line, f"jobs: {jobs}", sep="\n  ", soft_wrap=True)
     if found.ok:
-        console.print("Nothing is lost: what entered is there or was pruned, and every rule holds.")
+        console.print("No job is lost: what entered is there or was pruned, and every rule holds.")
 
 
 def _as_data(found: Verification) -> dict[str, object]:

@@ -3,18 +3,70 @@
 `open_store` is the way in. It imports the driver that the address needs, and only that one.
 """
 
+import os
 import random
-from pathlib import Path
 from typing import Any
 
 from seawall.clock import Clock
 from seawall.errors import ConfigurationError, StoreError
+from seawall.model import Attempt, Job, Lane, Outcome, Settlement, Token
+from seawall.redact import one_line
 from seawall.store.backend import STATEMENT_SECONDS, Backend
-from seawall.store.port import Store, Verification
+from seawall.store.port import (
+    Advance,
+    Answer,
+    Begin,
+    Change,
+    Claim,
+    Enqueued,
+    Hold,
+    Lapse,
+    NewJob,
+    Reclaim,
+    Redrive,
+    Release,
+    Result,
+    Scope,
+    Store,
+    Taken,
+    Verification,
+    Violation,
+    Wanted,
+)
 
-__all__ = ["Store", "migrate_store", "open_store", "verify_store"]
+__all__ = [
+    "Advance",
+    "Answer",
+    "Attempt",
+    "Begin",
+    "Change",
+    "Claim",
+    "Enqueued",
+    "Hold",
+    "Job",
+    "Lane",
+    "Lapse",
+    "NewJob",
+    "Outcome",
+    "Reclaim",
+    "Redrive",
+    "Release",
+    "Result",
+    "Scope",
+    "Settlement",
+    "Store",
+    "Taken",
+    "Token",
+    "Verification",
+    "Violation",
+    "Wanted",
+    "migrate_store",
+    "open_store",
+    "verify_store",
+]
 
 _SQLITE = "sqlite://"
+_IN_MEMORY = ("", "/", "/:memory:")
 _POSTGRES = ("postgresql://", "postgres://")
 
 
@@ -48,6 +100,7 @@ def migrate_store(url: str) -> list[str]:
     """Bring the store at that address up to date; the names of the migrations that it lacked."""
     from seawall.store.migrate import bring_up  # noqa: PLC0415 - as above
 
+    _need_a_lasting_one(url)
     backend = _backend(url)
     try:
         return bring_up(backend)
@@ -60,8 +113,9 @@ def verify_store(url: str) -> Verification:
     from seawall.store.ledger import Ledger  # noqa: PLC0415 - as above
     from seawall.store.migrate import need_up_to_date  # noqa: PLC0415 - as above
 
+    _need_a_lasting_one(url)
     path = _path(url) if url.startswith(_SQLITE) else ""
-    if path and not Path(path).exists():
+    if path and not os.path.lexists(path):
         raise StoreError(f"{path}: no such file; there is no store to verify")
     backend = _backend(url, read_only=True)
     try:
@@ -88,19 +142,24 @@ def _backend(
         raise ConfigurationError("url: expected sqlite:///FILE or postgresql://…")
     try:
         from seawall.store.postgres import PostgresBackend  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        if error.name not in ("psycopg", "psycopg_pool"):
-            raise
+    except ImportError as error:
         raise ConfigurationError(
-            "PostgreSQL needs psycopg: pip install 'seawall[postgres]'"
+            f"PostgreSQL needs psycopg: pip install 'seawall[postgres]' ({one_line(str(error))})"
         ) from None
     return PostgresBackend(url, listen_url=listen_url or None, **how)
 
 
 def _path(url: str) -> str:
     path = url.removeprefix(_SQLITE)
-    if path in ("", "/", "/:memory:"):
+    if path in _IN_MEMORY:
         return ":memory:"
     if not path.startswith("/"):
-        raise ConfigurationError(f"url: found {url}, expected three slashes: sqlite:///{path}")
+        raise ConfigurationError("url: expected three slashes before the file: sqlite:///FILE")
+    if "?" in path:
+        raise ConfigurationError("url: a SQLite file takes no options: leave out what follows ?")
     return path[1:]
+
+
+def _need_a_lasting_one(url: str) -> None:
+    if url.startswith(_SQLITE) and url.removeprefix(_SQLITE) in _IN_MEMORY:
+        raise ConfigurationError("url: a store in memory ends with the command: name a file")

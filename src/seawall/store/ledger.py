@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 
 from seawall.errors import StoreUnavailableError
 from seawall.faults import Fault, FaultCode
-from seawall.model import Attempt, Job, Settlement, Token, need_name, need_span
+from seawall.model import MOST_STAGES, Attempt, Job, Settlement, Token, need_name, need_span
 from seawall.states import State
 from seawall.store import rows
 from seawall.store.backend import Backend, BadRowError, ConflictError, Row, Session, Values
@@ -299,13 +299,13 @@ class Ledger:
 
     def attempts(self, job_id: int, *, after: int = 0, limit: int = MOST_ROWS) -> list[Attempt]:
         need_limit(limit)
-        if not is_id(job_id):
+        if not is_id(job_id) or after >= 2**31:
             return []
         found = self._backend.all("read_attempts", job=job_id, after=after, limit=limit)
         return [rows.attempt(row, self._backend.read) for row in found]
 
     def output(self, job_id: int, stage: int) -> str | None:
-        if not is_id(job_id):
+        if not is_id(job_id) or not 0 <= stage < MOST_STAGES:
             return None
         found = self._backend.all("read_output", job=job_id, stage=stage)
         return str(found[0][0]) if found else None

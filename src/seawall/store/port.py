@@ -5,9 +5,10 @@ out what was decided elsewhere; it knows no policy and runs no code of a task. `
 implementation, over SQLite or PostgreSQL; one suite of tests holds both to this page.
 
 **Atomic.** A verb writes its batch in one transaction: after a crash at any point all of it is
-there or none of it. A row that cannot be stored at all (text that the database refuses) is set
-apart: the batch is halved until that row stands alone and is answered `refused`, and the rest is
-written. A row is never half written.
+there or none of it. Only two kinds of batch are divided, and then each part is a transaction: one
+with more text than may travel at once, and one with a row that the database will not take (text
+that is no Unicode), which is halved until that row stands alone and is answered `refused`, while
+the rest is written. A row is never half written, nor is what hangs on it.
 
 **Guarded.** A worker's writes name a `Token`: job, lease number, attempt number. The lease number
 grows with every claim and is never reset; the attempt number grows with every attempt and is never
@@ -65,7 +66,10 @@ SLACK_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """Who runs a job from the moment it is born: the synchronous path."""
+    """Who runs a job from the moment it is born: the synchronous path.
+
+    No hold and no due time keeps it: its caller has already begun.
+    """
 
     worker: str
     lease_seconds: float
@@ -93,6 +97,8 @@ class NewJob:
     begin: Begin | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.lane, Lane):
+            raise ValueError(f"lane: found {self.lane!r:.80}, expected a Lane")  # noqa: TRY004
         need_text("arguments", self.arguments)
         need_name("codec", self.codec)
         for name in ("key", "owner", "request_id"):
@@ -108,7 +114,9 @@ class Taken(StrEnum):
 
     CREATED = "created"
     EXISTING = "existing"
-    """A job of the task has this key already, with the same arguments: this is its id."""
+    """A job of the task has this key already, with the same arguments: this is its id.
+
+    It stays as it is, whatever else was asked for with it this time."""
     CONFLICT = "conflict"
     """A job of the task has this key already, with other arguments: this is its id."""
     REFUSED = "refused"
@@ -160,7 +168,7 @@ class Result(StrEnum):
 
     DONE = "done"
     ALREADY = "already"
-    """An earlier ask had done just this."""
+    """The attempt ended with this outcome in an earlier ask, which stands."""
     LOST = "lost"
     """The token no longer stands; nothing was written."""
     REFUSED = "refused"
@@ -371,7 +379,10 @@ class Store(Protocol):
     def exchange(
         self, settlements: Sequence[Settlement], wanted: Wanted
     ) -> tuple[list[Answer], list[Claim]]:
-        """`settle` and then `claim`, in one transaction: one commit for both."""
+        """`settle` and then `claim`, in one transaction: one commit for both.
+
+        Where the settlements have to be divided, the claim follows in a transaction of its own.
+        """
         ...
 
     def release(self, releases: Sequence[Release]) -> list[Answer]:
@@ -424,7 +435,11 @@ class Store(Protocol):
         ...
 
     def cancel(self, job_ids: Sequence[int]) -> list[Change]:
-        """Cancel queued jobs at once and ask running ones to stop; finished ones stay."""
+        """Cancel queued jobs at once and ask running ones to stop; finished ones stay.
+
+        One that was asked to stop may still succeed or fail: it ends as its attempt ends, but is
+        not queued again.
+        """
         ...
 
     def hold(self, scope: Scope, name: str, *, reason: str, seconds: float | None = None) -> None:
@@ -502,12 +517,15 @@ def _weight(row: object) -> int:
 
 def is_id(found: int) -> bool:
     """Whether a number could be the id of a job; any other is of none."""
+    if not isinstance(found, int):
+        raise ValueError(f"job id: found {found!r:.80}, expected a whole number")  # noqa: TRY004
     return 0 < found < 2**63
 
 
-def need_limit(limit: int) -> None:
+def need_limit(limit: object) -> None:
     """`ValueError` where a limit is none."""
-    if not 1 <= limit <= MOST_ROWS:
+    good = isinstance(limit, int) and 1 <= limit <= MOST_ROWS
+    if not good:
         raise ValueError(f"limit: found {limit!r}, expected 1 to {MOST_ROWS}")
 
 
@@ -515,17 +533,23 @@ def need_wanted(wanted: Wanted) -> None:
     """`ValueError` where a claim cannot be carried out."""
     need_limit(wanted.limit)
     need_name("worker", wanted.worker)
+    for name in ("queues", "tasks"):
+        found = getattr(wanted, name)
+        if isinstance(found, str):
+            raise ValueError(f"{name}: found {found!r:.80}, expected a list of names")  # noqa: TRY004
     need_lease(wanted.lease_seconds)
 
 
 def need_finished(state: State) -> None:
     """`ValueError` where jobs in that state are not at their end."""
     if state not in FINISHED:
-        raise ValueError(f"state: found {state}, expected one that is an end")
+        ends = ", ".join(sorted(FINISHED))
+        raise ValueError(f"state: found {state!r:.80}, expected one of {ends}")
 
 
 def need_lease(seconds: float) -> None:
     """`ValueError` where a lease would last no time, or for ever."""
     need_span("lease_seconds", seconds)
     if seconds < SHORTEST_LEASE_SECONDS:
-        raise ValueError(f"lease_seconds: found {seconds!r}, expected a span of time")
+        least = SHORTEST_LEASE_SECONDS
+        raise ValueError(f"lease_seconds: found {seconds!r}, expected at least {least}")

@@ -9,13 +9,14 @@ a connection of its own, to the server itself (`listen_url`); without one, polli
 """
 
 import json
+import logging
 import re
 import select
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import psycopg
 from psycopg import errors
@@ -54,6 +55,10 @@ _SESSION = {
     # A plan is made once and kept, perhaps when the tables were empty: it must not read them whole.
     "enable_seqscan": "off",
 }
+
+_POOL_LOG = logging.getLogger("psycopg.pool")
+if _POOL_LOG.level == logging.NOTSET:
+    _POOL_LOG.setLevel(logging.ERROR)  # what it warns of again and again, our errors say
 
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
@@ -191,7 +196,8 @@ class PostgresBackend:
 
     def wait(self, timeout_seconds: float) -> bool:
         with self._opening:
-            if self._listener is None and not self._closed:
+            self._need_open()
+            if self._listener is None:
                 own = None if self.pooled else self._conninfo
                 self._listener = Listener(self._listen_conninfo or own, self._bell)
         return self._bell.wait(timeout_seconds)
@@ -206,11 +212,14 @@ class PostgresBackend:
     def _opened(self) -> "ConnectionPool[_Connection]":
         if self._pool is None:
             with self._opening:
-                if self._closed:
-                    raise StoreError("PostgreSQL: the store is closed")
+                self._need_open()
                 if self._pool is None:
                     self._pool = self._new_pool()
         return self._pool
+
+    def _need_open(self) -> None:
+        if self._closed:
+            raise StoreError("PostgreSQL: the store is closed")
 
     def _open(self) -> None:
         """As before the first use: a pool, a waker and a listener that belong to this process."""
@@ -237,6 +246,9 @@ class PostgresBackend:
             version = connection.info.server_version
             if version < OLDEST_SERVER:
                 raise StoreError(f"PostgreSQL {version // 10_000} is too old: 15 is the oldest")
+            encoding = connection.info.parameter_status("server_encoding")
+            if encoding != "UTF8":
+                raise StoreError(f"the database keeps text as {encoding}: make one with UTF8")
             answer = connection.execute("SELECT pg_backend_pid()").fetchone()
             return answer != (connection.info.backend_pid,)
 
@@ -249,6 +261,7 @@ class PostgresBackend:
             kwargs={"autocommit": True},
             configure=self._configure,
             check=_still_there,
+            connection_class=_Watched,
             name="seawall",
             open=True,
         )
@@ -275,6 +288,20 @@ class PostgresBackend:
                 self._listener.close()
             if self._pool is not None:
                 self._pool.close()
+
+
+class _Watched(psycopg.Connection[Row]):
+    """A connection whose last failed attempt is remembered, to tell why there is none."""
+
+    last_failure: ClassVar[str] = ""
+
+    @classmethod
+    def connect(cls, *words: Any, **how: Any) -> Self:
+        try:
+            return super().connect(*words, **how)
+        except psycopg.Error as error:
+            cls.last_failure = f": {_cause(error)}"
+            raise
 
 
 class _Session:
@@ -380,7 +407,8 @@ def _our_errors() -> Iterator[None]:
     except _IN_THE_WAY as error:
         raise ConflictError(f"PostgreSQL: {_cause(error)}") from error
     except PoolTimeout as error:
-        raise StoreUnavailableError("PostgreSQL: no connection could be had in time") from error
+        why = _Watched.last_failure
+        raise StoreUnavailableError(f"PostgreSQL: no connection in time{why}") from error
     except PoolClosed:
         raise StoreError("PostgreSQL: the store is closed") from None
     except errors.UndefinedTable as error:

@@ -9,6 +9,7 @@ and until then its holder may renew.
 """
 
 import json
+import os
 import random
 import threading
 import time
@@ -156,6 +157,8 @@ class SqliteBackend:
 
     def wait(self, timeout_seconds: float) -> bool:
         """Watch for this process's own word and for commits of others, less often as time goes."""
+        if self._closed:
+            raise StoreError(f"{self._path}: the store is closed")
         deadline = time.monotonic() + timeout_seconds
         pause = _FIRST_LOOK_SECONDS
         while True:
@@ -198,11 +201,24 @@ class SqliteBackend:
         _need_a_place(self._path)
         with _our_errors(self._path):
             if self._read_only:
-                return _Connection(self._path, apsw.SQLITE_OPEN_READONLY, self._statement_seconds)
+                return self._opened_to_read()
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
             connection = _Connection(self._path, flags, self._statement_seconds)
             connection.begin_to_keep_a_log()
             connection.execute(_PRAGMAS).fetchall()
+        return connection
+
+    def _opened_to_read(self) -> "_Connection":
+        """Nothing is written, but the last to close must be able to clear the log away."""
+        alone = not Path(f"{self._path}-shm").exists()
+        if alone and not os.access(self._path, os.W_OK):
+            raise StoreError(
+                f"{self._path}: to read it alone would leave a log that its owner cannot use;"
+                " do it as a user who may write the file"
+            )
+        flags = apsw.SQLITE_OPEN_READWRITE
+        connection = _Connection(self._path, flags, self._statement_seconds)
+        connection.execute("PRAGMA query_only = on").fetchall()
         return connection
 
     def before_fork(self) -> None:
@@ -362,10 +378,10 @@ _NOT_NOW: tuple[tuple[type[apsw.Error], str], ...] = (
 )
 _NOT_EVER: tuple[tuple[type[apsw.Error], str], ...] = (
     (apsw.CantOpenError, "cannot be opened: check that it is a file that you may write"),
-    (apsw.ReadOnlyError, "cannot be written: check its permissions and those of its folder"),
+    (apsw.ReadOnlyError, "cannot be written: check the permissions of it, its -wal and its -shm"),
     (apsw.PermissionsError, "cannot be used: check its permissions"),
     (apsw.AuthError, "cannot be used: check its permissions"),
-    (apsw.NotADBError, "is not a SQLite database"),
+    (apsw.NotADBError, "is not a SQLite database: name another file"),
     (apsw.CorruptError, "is damaged: restore it from a backup"),
 )
 _BAD_ROW = (

@@ -76,9 +76,10 @@ WHERE lease_no = later AND outcome <> 'advanced'
 LIMIT %(limit)s;
 
 -- name: ends_without_an_attempt
--- What succeeded, or was skipped, did so in its last attempt.
+-- What succeeded, or was skipped, did so in its last attempt, and stays so.
 SELECT job.id
 FROM seawall.job
 LEFT JOIN seawall.attempt ON attempt.job = job.id AND attempt.seq = job.seq
-WHERE job.state IN ('succeeded', 'skipped') AND attempt.outcome IS DISTINCT FROM job.state
+WHERE (job.state IN ('succeeded', 'skipped') OR attempt.outcome IN ('succeeded', 'skipped'))
+    AND attempt.outcome IS DISTINCT FROM job.state
 LIMIT %(limit)s;
