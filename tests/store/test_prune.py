@@ -41,7 +41,7 @@ def test_what_has_not_ended_cannot_be_pruned(store, clock, state):
     _one_of_each(store)
     clock.advance(10**9)
 
-    with pytest.raises(ValueError, match="expected one that is an end"):
+    with pytest.raises(ValueError, match="expected one of cancelled, failed, skipped, succeeded"):
         store.prune(state, older_than_seconds=0)
 
     assert sum(store.counts().values()) == 6

@@ -544,7 +544,7 @@ def need_finished(state: State) -> None:
     """`ValueError` where jobs in that state are not at their end."""
     if state not in FINISHED:
         ends = ", ".join(sorted(FINISHED))
-        raise ValueError(f"state: found {state!r:.80}, expected one of {ends}")
+        raise ValueError(f"state: found {state!s:.80}, expected one of {ends}")
 
 
 def need_lease(seconds: float) -> None:
