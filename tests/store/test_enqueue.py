@@ -413,3 +413,16 @@ def _by_id(jobs):
 
 def _but_id(job):
     return {name: getattr(job, name) for name in type(job).__slots__ if name != "id"}
+
+
+@pytest.mark.parametrize("many", [1, 150])
+def test_a_lane_that_is_gone_is_made_again_and_no_job_waits_where_nobody_looks(url, clock, many):
+    """A server restored from yesterday's backup lacks the lanes of today."""
+    with open_store(url, clock=clock) as store:
+        enqueued(store)
+        prefix = "seawall_" if store._backend.dialect == "sqlite" else "seawall."
+        with store._backend.migrating() as session:
+            session.script(f"DELETE FROM {prefix}lane")
+            session.script(f"DELETE FROM {prefix}job")
+        ids = enqueued(store, *[new_job() for _ in range(many)])
+        assert sorted(claim.token.job_id for claim in store.claim(wanted(1_000))) == ids

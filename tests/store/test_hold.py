@@ -216,3 +216,14 @@ def test_a_hold_of_nothing_that_can_be_held_is_refused(store):
         store.resume("owner", "work")
 
     assert store.holds() == []
+
+
+def test_many_holds_keep_many_lanes_and_leave_the_others(store):
+    names = [f"customer {n}" for n in range(60)]
+    enqueued(store, *[new_job(lane=Lane(task="work", upstream=name)) for name in names])
+    for name in names[:50]:
+        store.hold(Scope.UPSTREAM, name, reason="broken")
+
+    claims = store.claim(wanted(100))
+
+    assert sorted(claim.lane.upstream for claim in claims) == sorted(names[50:])

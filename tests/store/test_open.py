@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from seawall.errors import ConfigurationError, StoreError, StoreUnavailableError
-from seawall.store import open_store
+from seawall.store import open_store, sqlite
 from tests.support import postgres
 from tests.support.ledger import enqueued, new_job
 
@@ -276,3 +276,102 @@ def test_a_server_that_was_restarted_is_found_again(postgres_fleet, postgres_url
                 [postgres_urls("18").rpartition("/")[2]],
             )
         assert len(enqueued(store)) == 1
+
+
+def test_a_child_forked_while_another_thread_opens_the_file_loses_nothing(tmp_path, monkeypatch):
+    """The file is open before its store is: a fork may come just then."""
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    open_store(url).close()
+    opening, go_on = threading.Event(), threading.Event()
+    switch = sqlite._Connection.begin_to_keep_a_log
+
+    def slowly(connection):
+        switch(connection)
+        opening.set()
+        go_on.wait(10)
+
+    monkeypatch.setattr(sqlite._Connection, "begin_to_keep_a_log", slowly)
+    opened = []
+    thread = threading.Thread(target=lambda: opened.append(open_store(url)))
+    thread.start()
+    opening.wait(10)
+    threading.Timer(0.1, go_on.set).start()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - the child
+        try:
+            monkeypatch.undo()
+            with open_store(url) as store:
+                enqueued(store, *[new_job() for _ in range(5)])
+            os._exit(0)
+        finally:
+            os._exit(1)
+    thread.join()
+    enqueued(opened[0])
+    opened[0].close()
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    with open_store(url) as store:
+        assert sum(store.counts().values()) == 6
+        assert store.verify().ok
+
+
+def test_a_child_of_a_store_that_could_not_let_go_is_told_so_and_never_hangs(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite, "_FORK_PATIENCE_SECONDS", 0.05)
+    with open_store(f"sqlite:///{tmp_path}/jobs.db") as store:
+        busy, done = threading.Event(), threading.Event()
+
+        def work():
+            with store._backend.transaction():
+                busy.set()
+                done.wait(30)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        busy.wait(10)
+        child = os.fork()
+        if child == 0:  # pragma: no cover - the child
+            code = 1
+            try:
+                for ask in (store.counts, store.verify, lambda: store.wait(1)):
+                    with pytest.raises(StoreError, match="cannot be used by this child process"):
+                        ask()
+                store.close()
+                code = 0
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        done.set()
+        thread.join()
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert len(enqueued(store)) == 1
+
+
+def test_threads_that_fork_at_once_leave_the_store_usable(tmp_path):
+    with (
+        open_store(f"sqlite:///{tmp_path}/a.db") as one,
+        open_store(f"sqlite:///{tmp_path}/b.db") as two,
+    ):
+        codes = []
+
+        def forked():
+            for _ in range(5):
+                child = os.fork()
+                if child == 0:  # pragma: no cover - the child
+                    try:
+                        enqueued(one)
+                        os._exit(0)
+                    finally:
+                        os._exit(1)
+                codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+        threads = [threading.Thread(target=forked) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            enqueued(two)
+        for thread in threads:
+            thread.join()
+        assert codes == [0] * 15
+        assert sum(one.counts().values()) == 15
+        assert sum(two.counts().values()) == 20
+        assert one.verify().ok

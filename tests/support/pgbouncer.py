@@ -4,10 +4,7 @@ Debian's package `pgbouncer` brings the program. Where it is missing its tests s
 installs it.
 """
 
-import os
 import shutil
-import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +15,8 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+
+from tests.support.postgres import ATTEMPTS_TO_FIND_A_PORT, GUARD, as_a_plain_user, free_port
 
 PATIENCE_SECONDS = 20.0
 _CONFIGURATION = """
@@ -45,44 +44,51 @@ def pooled(url: str) -> Iterator[str]:
     )
     if program is None:
         pytest.skip("pgbouncer is not installed: apt-get install pgbouncer")
-    with tempfile.TemporaryDirectory(prefix="seawall-pgbouncer-") as folder:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        process = _started(program, Path(folder), urlsplit(url).port or 5432, port)
-        try:
-            address = url.replace(f":{urlsplit(url).port}/", f":{port}/")
-            _wait_for(address, process)
-            yield address
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    server = urlsplit(url).port or 5432
+    for _ in range(ATTEMPTS_TO_FIND_A_PORT):
+        port = free_port()
+        with _process(program, server, port) as process:
+            address = url.replace(f":{server}/", f":{port}/")
+            if _is_up(address, process):
+                yield address
+                return
+    raise RuntimeError("pgbouncer did not start")
 
 
-def _started(program: str, folder: Path, server: int, port: int) -> "subprocess.Popen[bytes]":
+@contextmanager
+def _process(program: str, server: int, port: int) -> "Iterator[subprocess.Popen[bytes]]":
+    """The pooler's process, and beside it the guard that stops it should we be killed."""
+    folder = Path(tempfile.mkdtemp(prefix="seawall-pgbouncer-"))
     (folder / "users").write_text('"postgres" ""\n')
     file = folder / "pgbouncer.ini"
     file.write_text(_CONFIGURATION.format(folder=folder, server=server, port=port))
-    plain_user = {}
-    if os.geteuid() == 0:  # PgBouncer, too, refuses to run as root
-        plain_user = {"user": "nobody"}
-        for path in (folder, *folder.iterdir()):
-            shutil.chown(path, "nobody")
-    return subprocess.Popen([program, "-q", file], cwd=folder, **plain_user)
+    plain_user = as_a_plain_user()  # PgBouncer, too, refuses to run as root
+    for path in (folder, *folder.iterdir()) if plain_user else ():
+        shutil.chown(path, plain_user["user"])
+    apart = {"cwd": folder, "start_new_session": True, **plain_user}
+    process = subprocess.Popen([program, "-q", file], stderr=subprocess.DEVNULL, **apart)
+    guard = subprocess.Popen(
+        ["/bin/sh", "-c", GUARD, "guard", str(process.pid), folder],
+        stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, **apart,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        guard.kill()
+        guard.communicate()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait_for(address: str, process: "subprocess.Popen[bytes]") -> None:
+def _is_up(address: str, process: "subprocess.Popen[bytes]") -> bool:
+    """Wait until it answers; false when it gave up, as it does when the port was taken meanwhile."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
+    while time.monotonic() < deadline and process.poll() is None:
         try:
             psycopg.connect(address).close()
         except psycopg.OperationalError:
-            assert process.poll() is None, "pgbouncer ended"
-            assert time.monotonic() < deadline, "pgbouncer did not answer"
             time.sleep(0.02)
         else:
-            return
+            return process.poll() is None
+    return False

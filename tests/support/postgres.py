@@ -48,7 +48,7 @@ _WHO_MAY_CONNECT = """\
 host all locked_out 127.0.0.1/32 scram-sha-256
 host all all 127.0.0.1/32 trust
 """
-_GUARD = """
+GUARD = """
 cat > /dev/null
 kill -INT "$1"
 while kill -0 "$1"; do sleep 0.1; done
@@ -146,7 +146,7 @@ def running(binaries: Path, **settings: str) -> Iterator[Postgres]:
     try:
         _initialise(binaries, folder)
         for _ in range(ATTEMPTS_TO_FIND_A_PORT):
-            port = _free_port()
+            port = free_port()
             with _process(binaries, folder, port, {**_SETTINGS, **settings}) as process:
                 if _is_up(process, folder, port):
                     _add_roles(port)
@@ -176,7 +176,7 @@ def _add_roles(port: int) -> None:
 
 
 def _initialise(binaries: Path, folder: Path) -> None:
-    plain_user = _as_a_plain_user()
+    plain_user = as_a_plain_user()
     if plain_user:
         shutil.chown(folder, plain_user["user"])
     subprocess.run(
@@ -194,23 +194,23 @@ def _process(
     """The server's process, and beside it the guard that stops it should we be killed."""
     options = [f"--{name}={value}" for name, value in settings.items()]
     # In a session of their own: Ctrl-C ends the tests first, and the tests end the server.
-    apart = {"cwd": folder, "start_new_session": True, **_as_a_plain_user()}
+    apart = {"cwd": folder, "start_new_session": True, **as_a_plain_user()}
     with (folder / "log").open("ab") as log:
         server = subprocess.Popen(
             [binaries / "postgres", "-D", folder / "data", "-p", str(port), *options],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, **apart,
         )  # fmt: skip
         guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, "guard", str(server.pid), folder],
+            ["/bin/sh", "-c", GUARD, "guard", str(server.pid), folder],
             stdin=subprocess.PIPE, stdout=log, stderr=log, **apart,
         )  # fmt: skip
     try:
         yield server
     finally:
-        guard.kill()
-        guard.communicate()
         server.send_signal(signal.SIGINT)  # a fast shutdown: it does not wait for its clients
         server.wait(timeout=PATIENCE_SECONDS)
+        guard.kill()
+        guard.communicate()
 
 
 def _is_up(process: "subprocess.Popen[bytes]", folder: Path, port: int) -> bool:
@@ -227,12 +227,12 @@ def _is_up(process: "subprocess.Popen[bytes]", folder: Path, port: int) -> bool:
     return False
 
 
-def _as_a_plain_user() -> dict[str, str]:
+def as_a_plain_user() -> dict[str, str]:
     """PostgreSQL refuses to run as root, so root starts it as `nobody`."""
     return {"user": "nobody"} if os.geteuid() == 0 else {}
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Protocol
 
-from seawall.errors import StoreError
+from seawall.errors import StoreError, StoreUnavailableError
 
 Row = tuple[Any, ...]
 """A row of an answer, its columns in the order that the statement names them."""
@@ -28,7 +28,7 @@ class BadRowError(StoreError):
     """A batch holds a row that the database will not take."""
 
 
-class ConflictError(StoreError):
+class ConflictError(StoreUnavailableError):
     """Another transaction was in the way, and nothing was done: ask again at once."""
 
 

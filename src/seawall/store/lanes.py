@@ -67,9 +67,10 @@ class _Known:
 class Lanes:
     """The lanes of one store, as far as this process has met them."""
 
-    def __init__(self, backend: Backend, rng: random.Random) -> None:
+    def __init__(self, backend: Backend, rng: random.Random | None) -> None:
         self._backend = backend
-        self._rng = rng
+        # The module's own dice are thrown anew in every child process.
+        self._randrange = random.randrange if rng is None else rng.randrange
         self._known = _Known({})
         self._look_again_at = 0.0
 
@@ -98,11 +99,11 @@ class Lanes:
         """The lanes of these queues and tasks, higher priorities first."""
         known = self._learned() if time.monotonic() >= self._look_again_at else self._known
         asked = (tuple(queues), tuple(tasks))
-        if asked not in known.turns:
+        turns = known.turns.get(asked)
+        if turns is None:
             if len(known.turns) >= MOST_VISITS_KEPT:
                 known.turns.clear()
-            known.turns[asked] = self._turns(known.by_id, *asked)
-        turns = known.turns[asked]
+            turns = known.turns[asked] = self._turns(known.by_id, *map(frozenset, asked))
         order = [id_ for turn in turns for id_ in turn.order()]
         return Visit(order, known.last, turns, known.by_id)
 
@@ -110,17 +111,23 @@ class Lanes:
         """A claim met a lane that was not known: look again before the next visit."""
         self._look_again_at = 0.0
 
+    def forget(self) -> None:
+        """A lane that was known is gone, as after a restore: learn all of them anew."""
+        self._known = _Known({})
+
     def _turns(
-        self, by_id: dict[int, Lane], queues: tuple[str, ...], tasks: tuple[str, ...]
+        self, by_id: dict[int, Lane], queues: frozenset[str], tasks: frozenset[str]
     ) -> list[Turn]:
         ours = [id_ for id_, lane in by_id.items() if lane.queue in queues and lane.task in tasks]
         ours.sort(key=lambda id_: (-by_id[id_].priority, id_))
         equals = [list(ids) for _, ids in groupby(ours, key=lambda id_: by_id[id_].priority)]
-        return [Turn(ids, self._rng.randrange(len(ids))) for ids in equals]
+        return [Turn(ids, self._randrange(len(ids))) for ids in equals]
 
     def _learned(self) -> _Known:
         found = {id_: rows.lane_of(named) for id_, *named in self._backend.all("all_lanes")}
         self._look_again_at = time.monotonic() + LOOK_AGAIN_SECONDS
-        if found != self._known.by_id:  # otherwise the turns go on where they were
-            self._known = _Known(found)
-        return self._known
+        known = self._known
+        if found != known.by_id:  # otherwise the turns go on where they were
+            known = _Known(found)
+            self._known = known
+        return known

@@ -67,7 +67,7 @@ class Ledger:
 
     def __init__(self, backend: Backend, *, rng: random.Random | None = None) -> None:
         self._backend = backend
-        self._lanes = Lanes(backend, rng or random.Random())
+        self._lanes = Lanes(backend, rng)
 
     def __enter__(self) -> Self:
         return self
@@ -91,9 +91,7 @@ class Ledger:
 
     def _enqueued_within(self, tries: int, jobs: Sequence[NewJob]) -> list[Enqueued]:
         if not tries:
-            raise StoreUnavailableError(
-                "its key was taken and freed again and again: ask once more"
-            )
+            raise StoreUnavailableError("its key or lane came and went again and again: ask anew")
         return self._each(
             jobs, partial(self._enqueued, tries), lambda why: Enqueued(Taken.REFUSED, None, why)
         )
@@ -111,7 +109,8 @@ class Ledger:
         if left:
             found |= self._holders(left)
         freed = [at for at in range(len(jobs)) if at not in found]
-        if freed:  # a key whose job was pruned between our two looks
+        if freed:  # a key whose job was pruned between our two looks, or a lane that is gone
+            self._lanes.forget()
             again = self._enqueued_within(tries - 1, [jobs[at] for at in freed])
             found |= zip(freed, again, strict=True)
         return [found[at] for at in range(len(jobs))]

@@ -54,11 +54,19 @@ _SESSION = {
     "default_transaction_isolation": "read committed",
     # A plan is made once and kept, perhaps when the tables were empty: it must not read them whole.
     "enable_seqscan": "off",
+    # And a plan that must is made to look so dear that it would be compiled, each time it runs.
+    "jit": "off",
 }
 
-_POOL_LOG = logging.getLogger("psycopg.pool")
-if _POOL_LOG.level == logging.NOTSET:
-    _POOL_LOG.setLevel(logging.ERROR)  # what it warns of again and again, our errors say
+_POOL_NAME = "seawall"
+
+
+def _not_our_pool(record: logging.LogRecord) -> bool:
+    """What psycopg's pool warns of again and again while a server is away, our errors say."""
+    return record.levelno >= logging.ERROR or _POOL_NAME not in (record.args or ())
+
+
+logging.getLogger("psycopg.pool").addFilter(_not_our_pool)
 
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
@@ -92,6 +100,8 @@ class PostgresBackend:
         self._statement_seconds = statement_seconds
         self._sql = {name: each.sql for name, each in statements.load(self.dialect).items()}
         self._bell = Bell()
+        # A class of its own remembers for this store alone.
+        self._watched: type[_Watched] = type("_Ours", (_Watched,), {})
         self._closed = False
         self._pool: ConnectionPool[_Connection] | None = None
         self._listener: Listener | None = None
@@ -140,9 +150,13 @@ class PostgresBackend:
 
     def enqueue(self, rows: Sequence[Values]) -> list[Row]:
         plain = all(row["key"] is None and row["worker"] is None for row in rows)
-        if plain and len(rows) >= ROWS_WORTH_A_COPY:
+        if plain and len(rows) >= ROWS_WORTH_A_COPY and self._has_lanes(rows):
             return _retried(lambda: self._copied(rows))
         return self.batch("enqueue", rows)
+
+    def _has_lanes(self, rows: Sequence[Values]) -> bool:
+        lanes = {row["lane"] for row in rows}
+        return bool(self.all("has_lanes", lanes=self.ids(list(lanes)), many=len(lanes))[0][0])
 
     def _copied(self, rows: Sequence[Values]) -> list[Row]:
         """Bulk: ids first, then two streams, then the count."""
@@ -206,8 +220,26 @@ class PostgresBackend:
 
     @contextmanager
     def _connected(self) -> "Iterator[_Connection]":
-        with _our_errors(), self._opened().connection() as connection:
+        with _our_errors(), self._lent() as connection:
+            try:
+                yield connection
+            except Exception as error:
+                if connection.broken:  # whatever else a lost connection looks like
+                    raise StoreUnavailableError("PostgreSQL: the connection broke") from error
+                raise
+
+    @contextmanager
+    def _lent(self) -> "Iterator[_Connection]":
+        pool = self._opened()
+        try:
+            connection = pool.getconn()
+        except PoolTimeout as error:
+            why = self._watched.last_failure
+            raise StoreUnavailableError(f"PostgreSQL: no connection in time{why}") from error
+        try:
             yield connection
+        finally:
+            pool.putconn(connection)
 
     def _opened(self) -> "ConnectionPool[_Connection]":
         if self._pool is None:
@@ -261,8 +293,8 @@ class PostgresBackend:
             kwargs={"autocommit": True},
             configure=self._configure,
             check=_still_there,
-            connection_class=_Watched,
-            name="seawall",
+            connection_class=self._watched,
+            name=_POOL_NAME,
             open=True,
         )
 
@@ -283,11 +315,13 @@ class PostgresBackend:
     def close(self) -> None:
         if not self._closed:
             self._waker.close()
+        with self._opening:
             self._closed = True
-            if self._listener is not None:
-                self._listener.close()
-            if self._pool is not None:
-                self._pool.close()
+            listener, pool = self._listener, self._pool
+        if listener is not None:
+            listener.close()
+        if pool is not None:
+            pool.close()
 
 
 class _Watched(psycopg.Connection[Row]):
@@ -298,10 +332,12 @@ class _Watched(psycopg.Connection[Row]):
     @classmethod
     def connect(cls, *words: Any, **how: Any) -> Self:
         try:
-            return super().connect(*words, **how)
+            made = super().connect(*words, **how)
         except psycopg.Error as error:
             cls.last_failure = f": {_cause(error)}"
             raise
+        cls.last_failure = ""
+        return made
 
 
 class _Session:
@@ -375,10 +411,16 @@ def _retried(ask: Callable[[], T]) -> T:
 
 def _still_there(connection: _Connection) -> None:
     """Ask the server only if it said something unasked, as it does when it goes away."""
-    said = select.poll()
-    said.register(connection.fileno(), select.POLLIN)
-    if said.poll(0):
+    if _has_something_to_say(connection.fileno()):
         connection.execute("SELECT 1")
+
+
+def _has_something_to_say(file: int) -> bool:
+    if not hasattr(select, "poll"):  # Windows, whose select knows no bound
+        return bool(select.select([file], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 _BAD_ROW = (
@@ -406,9 +448,6 @@ def _our_errors() -> Iterator[None]:
         raise BadRowError(f"it cannot be stored: {_cause(error)}") from None
     except _IN_THE_WAY as error:
         raise ConflictError(f"PostgreSQL: {_cause(error)}") from error
-    except PoolTimeout as error:
-        why = _Watched.last_failure
-        raise StoreUnavailableError(f"PostgreSQL: no connection in time{why}") from error
     except PoolClosed:
         raise StoreError("PostgreSQL: the store is closed") from None
     except errors.UndefinedTable as error:

@@ -33,7 +33,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _STEPS_BETWEEN_LOOKS = 50_000
 """How many of SQLite's own steps pass between two looks at the time limit: about a millisecond."""
-_CHILD_HINT = "open the store anew in it, or use a file"
+_CHILD_HINT = "it was forked in the midst of a transaction, or from a store in memory"
+_FORK_PATIENCE_SECONDS = 2.0
+"""How long a fork waits for the threads that use a store."""
 _OLDEST_SQLITE = 3_051_003
 _FIRST_LOOK_SECONDS = 0.001
 _LONGEST_LOOK_SECONDS = 0.05
@@ -66,15 +68,20 @@ class SqliteBackend:
         self._statement_seconds = statement_seconds
         self._sql = {name: each.sql for name, each in statements.load(self.dialect).items()}
         self._reads = {n for n, sql in self._sql.items() if sql.startswith("SELECT")}
-        self._turn = threading.RLock()
-        self._reading = threading.Lock()
-        self._bell = Bell()
         self._closed = False
         self._forbidden = False
         self._at_rest = self._unread = False
-        self._connection: _Connection | None = self._opened()
+        self._connection: _Connection | None = None
         self._seen = -1
-        forks.watch(self)
+        self._take_new_locks()
+        forks.watch(self)  # before the file is open: a fork may come at any moment
+        with self._turn:
+            self._mine()
+
+    def _take_new_locks(self) -> None:
+        self._turn = threading.RLock()
+        self._reading = threading.Lock()
+        self._bell = Bell()
 
     @property
     def _in_memory(self) -> bool:
@@ -104,6 +111,7 @@ class SqliteBackend:
             with self._alone(write=False) as session:
                 yield session
             return
+        self._need_open()
         with self._reading, _our_errors(self._path):
             reader = _Connection(self._path, apsw.SQLITE_OPEN_READONLY, timeout_seconds)
             try:
@@ -119,7 +127,8 @@ class SqliteBackend:
 
     @contextmanager
     def _alone(self, *, write: bool) -> "Iterator[_Session]":
-        """A thread's turn at the connection; a write is one transaction."""
+        """A thread's turn at the connection; a write is one transaction. They do not nest."""
+        self._need_open()
         if not self._turn.acquire(timeout=self._statement_seconds):
             raise StoreUnavailableError(f"{self._path}: other threads kept it busy for too long")
         try:
@@ -157,8 +166,7 @@ class SqliteBackend:
 
     def wait(self, timeout_seconds: float) -> bool:
         """Watch for this process's own word and for commits of others, less often as time goes."""
-        if self._closed:
-            raise StoreError(f"{self._path}: the store is closed")
+        self._need_open()
         deadline = time.monotonic() + timeout_seconds
         pause = _FIRST_LOOK_SECONDS
         while True:
@@ -187,12 +195,15 @@ class SqliteBackend:
 
     # --- connections --------------------------------------------------------------------------
 
-    def _mine(self) -> "_Connection":
+    def _need_open(self) -> None:
         if self._forbidden:
             raise StoreError(f"{self._path}: cannot be used by this child process; {_CHILD_HINT}")
+        if self._closed:
+            raise StoreError(f"{self._path}: the store is closed")
+
+    def _mine(self) -> "_Connection":
+        self._need_open()
         if self._connection is None:
-            if self._closed:
-                raise StoreError(f"{self._path}: the store is closed")
             self._connection = self._opened()
         return self._connection
 
@@ -222,10 +233,9 @@ class SqliteBackend:
         return connection
 
     def before_fork(self) -> None:
-        """Close, as soon as no thread is at it; one that takes too long spoils it for the child."""
-        patience = self._statement_seconds
-        self._at_rest = self._turn.acquire(timeout=patience)
-        self._unread = self._reading.acquire(timeout=patience)
+        """Close, as soon as no thread is at it."""
+        self._unread = self._reading.acquire(timeout=_FORK_PATIENCE_SECONDS)
+        self._at_rest = self._turn.acquire(timeout=_FORK_PATIENCE_SECONDS)
         connection = self._connection
         if connection is None or self._in_memory or not (self._at_rest and self._unread):
             return
@@ -234,18 +244,24 @@ class SqliteBackend:
             self._connection = None
 
     def after_fork(self, *, child: bool) -> None:
-        if child and (self._connection is not None or not self._unread):
-            self._forbidden = True
-        if self._unread:
-            self._reading.release()
-        if self._at_rest:
+        at_rest, unread, self._at_rest, self._unread = self._at_rest, self._unread, False, False
+        if child:
+            if self._connection is not None or not (at_rest and unread):
+                self._forbidden = True
+                _LEFT_ALONE.append(self._connection)  # closing it would meddle with the parent's
+                self._connection = None
+            self._take_new_locks()
+            return
+        if at_rest:
             self._turn.release()
+        if unread:
+            self._reading.release()
 
     def close(self) -> None:
         with self._turn:
             self._closed = True
             self._bell.ring()  # whoever waits need not
-            if self._connection is not None and not self._forbidden:
+            if self._connection is not None:
                 with suppress(apsw.Error):
                     self._connection.close()
                 self._connection = None
@@ -255,6 +271,10 @@ class SqliteBackend:
 def _time(microseconds: int) -> datetime:
     """Rows of one batch share most of their times."""
     return _EPOCH + timedelta(microseconds=microseconds)
+
+
+_LEFT_ALONE: "list[_Connection | None]" = []
+"""Connections of a parent process, kept from being closed by the child's garbage collector."""
 
 
 class _Session:

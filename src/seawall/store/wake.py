@@ -19,6 +19,7 @@ _RECONNECT_SECONDS = (0.1, 5.0)
 _SLICE_SECONDS = 0.2
 """How long the listener hears before it looks whether it is to stop."""
 _SILENCE_SECONDS = 30.0
+_CLOSING_SECONDS = 5.0
 
 
 class Waker:
@@ -36,13 +37,20 @@ class Waker:
             if self._timer is not None:
                 return
             wait = self._last + QUIET_SECONDS - time.monotonic()
-            if wait > 0:
-                self._timer = threading.Timer(wait, self._late)
-                self._timer.daemon = True
-                self._timer.start()
+            if wait > 0 and self._put_off(wait):
                 return
             self._last = time.monotonic()
         self._tell()
+
+    def _put_off(self, seconds: float) -> bool:
+        timer = threading.Timer(seconds, self._late)
+        timer.daemon = True
+        try:
+            timer.start()
+        except RuntimeError:  # no more threads, or the interpreter is ending
+            return False
+        self._timer = timer
+        return True
 
     def _late(self) -> None:
         with self._lock:
@@ -101,4 +109,4 @@ class Listener:
         self._closed.set()
         self._bell.ring()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_CLOSING_SECONDS)  # it is a daemon: one that hangs holds nobody up

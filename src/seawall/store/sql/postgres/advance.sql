@@ -17,6 +17,7 @@ locked AS MATERIALIZED (
         WHERE job.id = given.id
             AND job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
             AND job.stage < given.stage
+            AND EXISTS (SELECT FROM seawall.lane WHERE lane.id = given.lane)
         FOR UPDATE
     ) AS mine
 ),

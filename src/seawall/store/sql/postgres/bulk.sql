@@ -2,6 +2,10 @@
 -- As many new job ids as are asked for: what is loaded in bulk must know its ids beforehand.
 SELECT nextval('seawall.job_id_seq') FROM generate_series(1, %(many)s);
 
+-- name: has_lanes
+-- Whether all these lanes are there: COPY cannot ask.
+SELECT count(*) = %(many)s FROM seawall.lane WHERE id = ANY (%(lanes)s::bigint[]);
+
 -- name: load_jobs
 -- Bulk: the same as `enqueue` for jobs that have no key and are not born running.
 -- moves: enqueue
@@ -17,5 +21,5 @@ COPY seawall.job_data (job, codec, arguments, request_id) FROM STDIN;
 INSERT INTO seawall.intake (jobs) VALUES (%(jobs)s) RETURNING id;
 
 -- name: tell
--- Wakes whoever waits for work, once this is committed.
-SELECT pg_notify('seawall', '');
+-- Wakes whoever waits for work. Nothing is lost if it is: its commit need not wait for the disk.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify('seawall', '');

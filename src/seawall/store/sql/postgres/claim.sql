@@ -3,7 +3,7 @@
 -- looked, but none that is held; within a lane in exact order. Costs a look into each lane that it
 -- visits before it has enough; what waits for later or is held is never read.
 -- The rows are chosen in an array first: a join would tempt the planner into reading the table.
--- The visit streams: an ORDER BY, or a join instead of NOT IN, would look into every lane first.
+-- The visit streams: an ORDER BY, or a join with the holds, would look into every lane first.
 -- moves: claim
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now
@@ -32,13 +32,16 @@ taken AS (
             LIMIT %(limit)s
             FOR UPDATE SKIP LOCKED
         ) AS due
-        WHERE visit.lane NOT IN (
-            SELECT lane.id
-            FROM seawall.hold JOIN seawall.lane ON (hold.scope, hold.name) IN (
-                ('queue', lane.queue), ('task', lane.task), ('upstream', lane.upstream)
-            )
-            WHERE hold.held_until IS NULL OR hold.held_until > (SELECT now FROM clock)
-        )
+        WHERE NOT (SELECT EXISTS (SELECT FROM seawall.hold)) OR (
+            SELECT count(*)
+            FROM seawall.lane
+            CROSS JOIN LATERAL (
+                VALUES ('queue', lane.queue), ('task', lane.task), ('upstream', lane.upstream)
+            ) AS named (scope, name)
+            JOIN seawall.hold USING (scope, name)
+            WHERE lane.id = visit.lane
+                AND (hold.held_until IS NULL OR hold.held_until > (SELECT now FROM clock))
+        ) = 0
         LIMIT %(limit)s
     ))
     RETURNING job.*

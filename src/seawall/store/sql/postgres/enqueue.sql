@@ -1,5 +1,6 @@
 -- name: enqueue
--- Writes each job with its data and key, and counts it in. A row whose key is taken is left out.
+-- Writes each job with its data and key, and counts it in. A row whose key is taken, or
+-- whose lane is gone, is left out.
 -- One statement, so that asking for one job is one round trip. Keys are taken in their order, so
 -- that two batches with the same keys wait for one another and never in a circle.
 -- moves: enqueue, begin
@@ -7,12 +8,18 @@ WITH given AS MATERIALIZED (
     SELECT
         nextval('seawall.job_id_seq') AS id,
         coalesce(%(now)s::timestamptz, now()) AS now,
-        r.*
-    FROM json_to_recordset(%(rows)s) AS r (
-        position integer, lane bigint, task text, stage integer, key text, digest text,
-        run_after timestamptz, deadline_at timestamptz, run bigint, owner text,
-        codec text, arguments text, request_id text, worker text, lease bigint
-    )
+        asked.*
+    FROM (
+        SELECT r.*
+        FROM json_to_recordset(%(rows)s) AS r (
+            position integer, lane bigint, task text, stage integer, key text, digest text,
+            run_after timestamptz, deadline_at timestamptz, run bigint, owner text,
+            codec text, arguments text, request_id text, worker text, lease bigint
+        )
+        -- A store that was restored may lack a lane that the caller knows.
+        WHERE EXISTS (SELECT FROM seawall.lane WHERE lane.id = r.lane)
+        ORDER BY position
+    ) AS asked
 ),
 keyed AS (
     INSERT INTO seawall.job_key (task, key, job, digest)

@@ -14,6 +14,8 @@ locked AS MATERIALIZED (
     FROM given CROSS JOIN LATERAL (
         SELECT job.lane, job.stage FROM seawall.job
         WHERE job.id = given.id AND job.state = 'failed'
+            AND (given.lane IS NULL
+                OR EXISTS (SELECT FROM seawall.lane WHERE lane.id = given.lane))
         FOR UPDATE
     ) AS mine
 ),

@@ -10,12 +10,12 @@ SELECT id, :seq, :lease_no, cycle, stage, worker, :now - :ago - :took,
     :now - :ago, 'advanced', :counted, :policy
 FROM seawall_job
 WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
-    AND stage < :stage;
+    AND stage < :stage AND EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane);
 INSERT INTO seawall_output (job, stage, content)
 SELECT id, stage, :output
 FROM seawall_job
 WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
-    AND stage < :stage
+    AND stage < :stage AND EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane)
     AND :output IS NOT NULL
 ON CONFLICT (job, stage) DO UPDATE SET content = excluded.content;
 UPDATE seawall_job
@@ -23,5 +23,5 @@ SET state = 'running', lane = :lane, stage = :stage, seq = :seq, tries = 0,
     claimed_at = :now, last_attempt_at = :now - :ago - :took,
     started_at = coalesce(started_at, :now - :ago - :took)
 WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
-    AND stage < :stage
+    AND stage < :stage AND EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane)
 RETURNING id, state, cancel_requested;

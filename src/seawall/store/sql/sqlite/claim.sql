@@ -17,14 +17,14 @@ WHERE id IN (
             AND task IN (SELECT value FROM json_each(:tasks))
     ) AS visit
     CROSS JOIN seawall_job AS waiting INDEXED BY seawall_job_due
-    WHERE visit.lane NOT IN (
-            SELECT lane.id
-            FROM seawall_hold AS hold JOIN seawall_lane AS lane
+    WHERE (NOT EXISTS (SELECT 1 FROM seawall_hold) OR NOT EXISTS (
+            SELECT 1
+            FROM seawall_lane AS lane JOIN seawall_hold AS hold
                 ON (hold.scope = 'queue' AND hold.name = lane.queue)
                 OR (hold.scope = 'task' AND hold.name = lane.task)
                 OR (hold.scope = 'upstream' AND hold.name = lane.upstream)
-            WHERE hold.held_until IS NULL OR hold.held_until > :now
-        )
+            WHERE lane.id = visit.lane AND (hold.held_until IS NULL OR hold.held_until > :now)
+        ))
         AND waiting.lane = visit.lane AND waiting.state = 'queued' AND waiting.due_at <= :now
         AND (waiting.deadline_at IS NULL OR waiting.deadline_at > :now)
         AND (waiting.losses = 0 OR NOT :prefetch)

@@ -1,5 +1,6 @@
 -- name: enqueue
--- Writes each job with its data and key, and counts it in. A row whose key is taken is left out.
+-- Writes each job with its data and key, and counts it in. A row whose key is taken, or
+-- whose lane is gone, is left out.
 -- Four statements for each row, where PostgreSQL has one for all: here a statement costs no round
 -- trip. Each of them does nothing if the one before it did nothing.
 -- moves: enqueue, begin
@@ -16,8 +17,9 @@ SELECT
     iif(:worker IS NOT NULL, :now, NULL),
     iif(:worker IS NOT NULL, :now + :lease, NULL),
     :deadline_at, :run, :owner, :now
-WHERE :key IS NULL
-    OR NOT EXISTS (SELECT 1 FROM seawall_job_key WHERE task = :task AND key = :key)
+WHERE EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane)
+    AND (:key IS NULL
+        OR NOT EXISTS (SELECT 1 FROM seawall_job_key WHERE task = :task AND key = :key))
 RETURNING :position, id;
 INSERT INTO seawall_job_data (job, codec, arguments, request_id)
 SELECT last_insert_rowid(), :codec, :arguments, :request_id WHERE changes() = 1;

@@ -7,6 +7,7 @@ DELETE FROM seawall_output
 WHERE job = :id AND stage >= (
     SELECT coalesce(:stage, failed.stage) FROM seawall_job AS failed
     WHERE failed.id = :id AND failed.state = 'failed'
+        AND (:lane IS NULL OR EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane))
 );
 UPDATE seawall_job
 SET state = 'queued', cycle = cycle + 1, tries = 0, losses = 0,
@@ -14,4 +15,5 @@ SET state = 'queued', cycle = cycle + 1, tries = 0, losses = 0,
     due_at = :now, due_set_at = :now, finished_at = NULL, last_fault = NULL,
     deadline_at = iif(deadline_at > :now, deadline_at, NULL)
 WHERE id = :id AND state = 'failed'
+    AND (:lane IS NULL OR EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane))
 RETURNING id, state;
