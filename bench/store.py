@@ -113,7 +113,14 @@ def _bare_sqlite(url: str) -> Callable[[], int]:
 def _bare_postgres(url: str) -> Callable[[], int]:
     sql = {name: each.sql for name, each in statements.load("postgres").items()}
     connection = psycopg.connect(url, autocommit=True, prepare_threshold=0)
-    wanted = {**WANTED, "queues": ["default"], "tasks": ["work"], "visit": "{1}", "now": None}
+    wanted = {
+        **WANTED,
+        "queues": ["default"],
+        "tasks": ["work"],
+        "visit": "{1}",
+        "since": "{NULL}",
+        "now": None,
+    }
     encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
     def drain() -> int:

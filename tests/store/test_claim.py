@@ -1,14 +1,18 @@
 """`claim`: due jobs, best first, each to one worker only."""
 
 import random
+import time
 from collections import Counter
 from datetime import timedelta
 
+import psycopg
 import pytest
 
+from seawall.clock import ManualClock
 from seawall.model import Lane, Outcome, Token
 from seawall.states import State
 from seawall.store import open_store
+from seawall.store.lanes import MARGIN
 from seawall.store.port import MOST_ROWS, Advance, Redrive, Release
 from tests.support.ledger import claimed, ended, enqueued, failed, lost, new_job, wanted
 
@@ -280,3 +284,64 @@ def test_of_a_thousand_lanes_two_busy_ones_are_served_alike_however_far_apart(st
     owners = [claim.lane.owner for _ in range(40) for claim in store.claim(wanted(1))]
 
     assert [owners.count(lane.owner) for lane in busy] == [20, 20]
+
+
+@pytest.mark.parametrize("version", ["16", "18"])
+def test_a_job_that_another_store_releases_to_its_old_place_is_seen_after_a_second(
+    postgres_urls, version
+):
+    """A visit begins where the last one ended, but once a second at the very start."""
+    url = postgres_urls(version)
+    with open_store(url, clock=ManualClock()) as one, open_store(url, clock=ManualClock()) as other:
+        enqueued(other)
+        (old,) = other.claim(wanted())
+        other._backend._clock.advance(60)
+        one._backend._clock.advance(60)
+        enqueued(one)
+        (new,) = one.claim(wanted())
+        other.release([Release(token=old.token)])
+
+        deadline = time.monotonic() + 20
+        while not (claims := one.claim(wanted())) and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+        assert [claim.token.job_id for claim in claims] == [old.token.job_id]
+        assert new.token.job_id != old.token.job_id
+
+
+@pytest.mark.parametrize("version", ["16", "18"])
+def test_what_was_done_while_a_snapshot_is_held_is_not_read_again_by_each_claim(
+    postgres_urls, version
+):
+    url = postgres_urls(version)
+    with open_store(url) as store, psycopg.connect(url) as pinned:
+        pinned.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        pinned.execute("SELECT count(*) FROM seawall.job")
+        for _ in range(3):
+            enqueued(store, *[new_job() for _ in range(1_000)])
+            time.sleep(0.5)
+        while claims := store.claim(wanted(1_000)):
+            store.settle([ended(claim.token) for claim in claims])
+
+        read = [_blocks_read(store, since) for since in ("-infinity", "now")]
+
+        assert read[1] * 2 < read[0]
+
+
+def _blocks_read(store, since):
+    """Blocks that a claim of nothing looks at when its visit begins there."""
+    visit = store._lanes.visit(["default"], ["work"])
+    marks = (
+        [None] * len(visit.order)
+        if since == "-infinity"
+        else [store.now() - MARGIN] * len(visit.order)
+    )
+    values = {
+        "now": None, "worker": "w", "lease": 1, "limit": 10, "prefetch": False, "known": visit.known,
+        "queues": ["default"], "tasks": ["work"], "visit": store._backend.ids(visit.order),
+        "since": store._backend.times(marks),
+    }  # fmt: skip
+    explain = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + store._backend._sql["claim"]
+    with store._backend._connected() as connection:
+        (plan,) = connection.execute(explain, values, prepare=False).fetchone()
+    return plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]

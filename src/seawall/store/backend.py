@@ -98,6 +98,10 @@ class Backend(Session, Protocol):
         """A list of ids as this database's statements take it."""
         ...
 
+    def times(self, times: Sequence[datetime | None]) -> object:
+        """A list of times as this database's statements take it."""
+        ...
+
     def wake(self) -> None:
         """Tell whoever waits that there may be work; cheap, and cheap to repeat."""
         ...

@@ -3,11 +3,14 @@
 So what is known stays true, and only the news must be looked for. Lanes are made one transaction
 at a time and numbered in that order: whoever knows all lanes up to a number finds every other
 above it. What is known is one value that is replaced as a whole, so threads never see half of it.
+Once a second it is looked up anew, and the visit that follows begins in every lane at its very
+start, where a job may have been put back.
 """
 
 import random
 import time
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
 
@@ -18,6 +21,8 @@ from seawall.store.backend import Backend
 MOST_VISITS_KEPT = 100
 LOOK_AGAIN_SECONDS = 1.0
 """How long what is known may be taken for all there is."""
+MARGIN = timedelta(seconds=1)
+"""How far before the last job taken the next visit begins: commits overtake one another."""
 
 
 class Turn:
@@ -26,17 +31,16 @@ class Turn:
     def __init__(self, ids: list[int], start: int) -> None:
         self.ids = ids
         self.start = start
-        self._places = {id_: place for place, id_ in enumerate(ids)}
+        self.places = {id_: place for place, id_ in enumerate(ids)}
 
     def order(self) -> list[int]:
         return self.ids[self.start :] + self.ids[: self.start]
 
     def served(self, lane_ids: set[int]) -> None:
         """The next visit begins after the last lane that this one served."""
-        places = [self._places[id_] for id_ in lane_ids & self._places.keys()]
-        if places:
+        if lane_ids:
             many, start = len(self.ids), self.start
-            last = max(places, key=lambda place: (place - start) % many)
+            last = max((self.places[id_] for id_ in lane_ids), key=lambda at: (at - start) % many)
             self.start = (last + 1) % many
 
 
@@ -44,14 +48,21 @@ class Visit(NamedTuple):
     """Which lanes a claim visits, in which order, and up to which id they are known."""
 
     order: list[int]
+    since: list[datetime | None]
+    """For each of them its watermark: what was due before has been taken, but for stragglers."""
     known: int
     turns: list[Turn]
     lanes: dict[int, Lane]
     """Every lane up to that id."""
 
-    def served(self, lane_ids: set[int]) -> None:
+    marks: dict[int, datetime]
+
+    def served(self, latest: dict[int, datetime], *, marks: bool) -> None:
+        """These lanes gave jobs, the last of each due then, and were passed over for none."""
         for turn in self.turns:
-            turn.served(lane_ids)
+            turn.served(latest.keys() & turn.places.keys())
+        if marks:
+            self.marks.update({lane_id: due_at - MARGIN for lane_id, due_at in latest.items()})
 
 
 class _Known:
@@ -73,6 +84,7 @@ class Lanes:
         self._randrange = random.randrange if rng is None else rng.randrange
         self._known = _Known({})
         self._look_again_at = 0.0
+        self._marks: dict[int, datetime] = {}
 
     def ids(self, lanes: Iterable[Lane]) -> dict[Lane, int]:
         """The id of each lane, among others; a new one is made in a transaction of its own."""
@@ -105,10 +117,11 @@ class Lanes:
                 known.turns.clear()
             turns = known.turns[asked] = self._turns(known.by_id, *map(frozenset, asked))
         order = [id_ for turn in turns for id_ in turn.order()]
-        return Visit(order, known.last, turns, known.by_id)
+        since = [self._marks.get(id_) for id_ in order]
+        return Visit(order, since, known.last, turns, known.by_id, self._marks)
 
-    def heard_of_new_ones(self) -> None:
-        """A claim met a lane that was not known: look again before the next visit."""
+    def look_again(self) -> None:
+        """Something changed that a visit might miss: look at everything before the next."""
         self._look_again_at = 0.0
 
     def forget(self) -> None:
@@ -126,6 +139,7 @@ class Lanes:
     def _learned(self) -> _Known:
         found = {id_: rows.lane_of(named) for id_, *named in self._backend.all("all_lanes")}
         self._look_again_at = time.monotonic() + LOOK_AGAIN_SECONDS
+        self._marks = {}
         known = self._known
         if found != known.by_id:  # otherwise the turns go on where they were
             known = _Known(found)

@@ -128,7 +128,7 @@ class Ledger:
     def claim(self, wanted: Wanted) -> list[Claim]:
         need_wanted(wanted)
         visit = self._lanes.visit(wanted.queues, wanted.tasks)
-        return self._claims(self._taken(self._backend, wanted, visit), visit)
+        return self._claims(self._taken(self._backend, wanted, visit), visit, wanted)
 
     def _taken(self, session: Session, wanted: Wanted, visit: Visit) -> list[Row]:
         return session.all(
@@ -136,20 +136,27 @@ class Ledger:
             queues=self._backend.names(wanted.queues),
             tasks=self._backend.names(wanted.tasks),
             visit=self._backend.ids(visit.order),
+            since=self._backend.times(visit.since),
             known=visit.known,
             **rows.wanted(wanted),
         )
 
-    def _claims(self, taken: list[Row], visit: Visit) -> list[Claim]:
+    def _claims(self, taken: list[Row], visit: Visit, wanted: Wanted) -> list[Claim]:
         """What was taken, in words. The leases stand already, so nothing here may ask the store."""
-        lane_ids = {row[3] for row in taken}
-        visit.served(lane_ids)
-        lanes = {id_: visit.lanes[id_] for id_ in lane_ids if id_ in visit.lanes}
+        lanes = {}
+        latest: dict[int, datetime] = {}
+        claims = []
         for row in taken:
-            if row[3] not in lanes:
-                lanes[row[3]] = rows.lane_of(json.loads(row[-1]))
-                self._lanes.heard_of_new_ones()
-        claims = [rows.claim(row, lanes[row[3]], self._backend.read) for row in taken]
+            lane_id = row[3]
+            if lane_id not in lanes:
+                lanes[lane_id] = visit.lanes.get(lane_id) or rows.lane_of(json.loads(row[-1]))
+            claim = rows.claim(row, lanes[lane_id], self._backend.read)
+            claims.append(claim)
+            if lane_id not in latest or latest[lane_id] < claim.due_at:
+                latest[lane_id] = claim.due_at
+        visit.served(latest, marks=not wanted.prefetch)
+        if not lanes.keys() <= visit.lanes.keys():
+            self._lanes.look_again()  # a lane that we did not know
         claims.sort(key=rows.claim_order)
         return claims
 
@@ -191,11 +198,12 @@ class Ledger:
         except (BadRowError, ConflictError):
             # One bad row must not strand the others, nor keep the worker from its next jobs.
             return self.settle(settlements), self.claim(wanted)
-        return answers, self._claims(taken, visit)
+        return answers, self._claims(taken, visit, wanted)
 
     def release(self, releases: Sequence[Release]) -> list[Answer]:
         need_tokens([each.token for each in releases])
         answers = self._guarded("release", releases, rows.release)
+        self._lanes.look_again()  # they are back at their old places
         if _DONE[State.QUEUED, False] in answers:
             self._backend.wake()
         return answers

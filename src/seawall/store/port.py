@@ -348,8 +348,9 @@ class Store(Protocol):
 
         Lanes of higher priority come first, lanes of the same priority take turns, and within
         a lane the order is exact: due time, then id. A lane that another process has just made
-        comes last, for a second at most. Jobs that are held, due later, past their
-        deadline or already leased are not taken. Claiming charges nothing.
+        comes last, and a job that one has just released is seen, after a second at most. Jobs
+        that are held, due later, past their deadline or already leased are not taken. Claiming
+        charges nothing.
         """
         ...
 

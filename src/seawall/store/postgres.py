@@ -199,6 +199,9 @@ class PostgresBackend:
     def ids(self, ids: Sequence[int]) -> str:
         return "{" + ",".join(map(str, ids)) + "}"  # psycopg takes far longer over a list
 
+    def times(self, times: Sequence[datetime | None]) -> str:
+        return "{" + ",".join(time.isoformat() if time else "NULL" for time in times) + "}"
+
     # --- waking -------------------------------------------------------------------------------
 
     def wake(self) -> None:

@@ -159,6 +159,9 @@ class SqliteBackend:
     def ids(self, ids: Sequence[int]) -> str:
         return json.dumps(ids)
 
+    def times(self, times: Sequence[datetime | None]) -> None:
+        """Not needed here: see `claim`."""
+
     # --- waking -------------------------------------------------------------------------------
 
     def wake(self) -> None:

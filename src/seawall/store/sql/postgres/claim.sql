@@ -2,6 +2,8 @@
 -- Leases due jobs: the lanes that the caller names, in its order, then those made since it last
 -- looked, but none that is held; within a lane in exact order. Costs a look into each lane that it
 -- visits before it has enough; what waits for later or is held is never read.
+-- A visit begins at the lane's watermark: while somebody holds a snapshot, the index entries of all
+-- that was done since stay before it.
 -- The rows are chosen in an array first: a join would tempt the planner into reading the table.
 -- The visit streams: an ORDER BY, or a join with the holds, would look into every lane first.
 -- moves: claim
@@ -16,16 +18,19 @@ taken AS (
     WHERE job.id = ANY (ARRAY(
         SELECT due.id
         FROM (
-            SELECT * FROM unnest(%(visit)s::bigint[])
-            UNION ALL SELECT lane.id FROM seawall.lane
+            SELECT * FROM unnest(%(visit)s::bigint[], %(since)s::timestamptz[])
+            UNION ALL SELECT lane.id, NULL FROM seawall.lane
             WHERE lane.id > %(known)s
                 AND lane.queue = ANY (%(queues)s) AND lane.task = ANY (%(tasks)s)
-        ) AS visit (lane)
+        ) AS visit (lane, since)
         CROSS JOIN LATERAL (
             SELECT waiting.id
             FROM seawall.job AS waiting
             WHERE waiting.lane = visit.lane AND waiting.state = 'queued'
                 AND waiting.due_at <= (SELECT now FROM clock)
+                -- A watermark of the future was set by a clock that was ahead.
+                AND waiting.due_at >= CASE WHEN visit.since <= (SELECT now FROM clock)
+                    THEN visit.since ELSE '-infinity' END
                 AND (waiting.deadline_at IS NULL OR waiting.deadline_at > (SELECT now FROM clock))
                 AND (waiting.losses = 0 OR NOT %(prefetch)s)
             ORDER BY waiting.due_at, waiting.id

@@ -2,6 +2,7 @@
 -- Leases due jobs: the lanes that the caller names, in its order, then those made since it last
 -- looked, but none that is held; within a lane in exact order. Costs a look into each lane that it
 -- visits before it has enough; what waits for later or is held is never read.
+-- SQLite leaves no dead entries in an index, so it needs no watermark (`since`).
 -- CROSS JOIN and INDEXED BY fix the plan. One writer at a time: nothing has to be skipped.
 -- moves: claim
 UPDATE seawall_job
