@@ -18,7 +18,7 @@ import psycopg
 from stores import urls
 
 from seawall.model import Lane, Outcome, Settlement
-from seawall.store import open_store, statements
+from seawall.store import open_store, postgres, statements
 from seawall.store.port import NewJob, Wanted
 
 ROUNDS = 9
@@ -113,6 +113,8 @@ def _bare_sqlite(url: str) -> Callable[[], int]:
 def _bare_postgres(url: str) -> Callable[[], int]:
     sql = {name: each.sql for name, each in statements.load("postgres").items()}
     connection = psycopg.connect(url, autocommit=True, prepare_threshold=0)
+    for name, value in postgres._SESSION.items():  # the same plans for both
+        connection.execute("SELECT set_config(%s, %s, false)", (name, value))
     wanted = {
         **WANTED,
         "queues": ["default"],

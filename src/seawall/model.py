@@ -204,7 +204,8 @@ class Settlement:
                 "delay_seconds: a delay belongs to retried, and to nothing else;"
                 f" found {self.delay_seconds!r} with {outcome}"
             )
-        need_spans(self, "delay_seconds", "duration_seconds", "age_seconds")
+        if not _are_spans(self.delay_seconds or 0, self.duration_seconds, self.age_seconds):
+            need_spans(self, "delay_seconds", "duration_seconds", "age_seconds")
         if self.policy is not None:
             need_name("policy", self.policy)
         if self.output is not None:
@@ -287,6 +288,15 @@ def need_text(field: str, found: str) -> None:
             f"{field}: {len(found):,} characters, expected at most {LARGEST_TEXT:,}; keep large"
             " content elsewhere and pass its address"
         )
+
+
+def _are_spans(one: float, two: float, three: float) -> bool:
+    """A quick look, for what is made by the thousand."""
+    most = LONGEST_WAIT_SECONDS
+    try:
+        return 0 <= one <= most and 0 <= two <= most and 0 <= three <= most
+    except TypeError:
+        return False
 
 
 def need_spans(value: object, *fields: str) -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from seawall.model import Lane
 from seawall.store import rows
-from seawall.store.backend import Backend
+from seawall.store.backend import Backend, Row
 
 MOST_VISITS_KEPT = 100
 LOOK_AGAIN_SECONDS = 1.0
@@ -68,10 +68,11 @@ class Visit(NamedTuple):
 class _Known:
     """Every lane up to an id."""
 
-    def __init__(self, by_id: dict[int, Lane]) -> None:
-        self.by_id = by_id
-        self.ids = {lane: id_ for id_, lane in by_id.items()}
-        self.last = max(by_id, default=0)
+    def __init__(self, found: list[Row]) -> None:
+        self.found = found
+        self.by_id = {id_: rows.lane_of(named) for id_, *named in found}
+        self.ids = {lane: id_ for id_, lane in self.by_id.items()}
+        self.last = max(self.by_id, default=0)
         self.turns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Turn]] = {}
 
 
@@ -82,7 +83,7 @@ class Lanes:
         self._backend = backend
         # The module's own dice are thrown anew in every child process.
         self._randrange = random.randrange if rng is None else rng.randrange
-        self._known = _Known({})
+        self._known = _Known([])
         self._look_again_at = 0.0
         self._marks: dict[int, datetime] = {}
 
@@ -121,12 +122,16 @@ class Lanes:
         return Visit(order, since, known.last, turns, known.by_id, self._marks)
 
     def look_again(self) -> None:
-        """Something changed that a visit might miss: look at everything before the next."""
+        """A claim met a lane that was not known: learn it before the next visit."""
         self._look_again_at = 0.0
+
+    def start_over(self) -> None:
+        """Jobs were put back at their old places: the next visit begins at every lane's start."""
+        self._marks = {}
 
     def forget(self) -> None:
         """A lane that was known is gone, as after a restore: learn all of them anew."""
-        self._known = _Known({})
+        self._known = _Known([])
 
     def _turns(
         self, by_id: dict[int, Lane], queues: frozenset[str], tasks: frozenset[str]
@@ -137,11 +142,11 @@ class Lanes:
         return [Turn(ids, self._randrange(len(ids))) for ids in equals]
 
     def _learned(self) -> _Known:
-        found = {id_: rows.lane_of(named) for id_, *named in self._backend.all("all_lanes")}
+        found = self._backend.all("all_lanes")
         self._look_again_at = time.monotonic() + LOOK_AGAIN_SECONDS
         self._marks = {}
         known = self._known
-        if found != known.by_id:  # otherwise the turns go on where they were
+        if found != known.found:  # otherwise the turns go on where they were
             known = _Known(found)
             self._known = known
         return known

@@ -203,7 +203,7 @@ class Ledger:
     def release(self, releases: Sequence[Release]) -> list[Answer]:
         need_tokens([each.token for each in releases])
         answers = self._guarded("release", releases, rows.release)
-        self._lanes.look_again()  # they are back at their old places
+        self._lanes.start_over()
         if _DONE[State.QUEUED, False] in answers:
             self._backend.wake()
         return answers
