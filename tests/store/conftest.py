@@ -14,27 +14,35 @@ from seawall.clock import ManualClock
 from seawall.store import Store, open_store
 
 KINDS = ("memory", "file", "postgres16", "postgres18")
-_EMPTY = """
-TRUNCATE seawall.lane, seawall.hold, seawall.job, seawall.job_data, seawall.job_key,
-    seawall.output, seawall.attempt, seawall.intake RESTART IDENTITY;
-UPDATE seawall.tally SET jobs = 0;
+_TABLES = ("lane", "hold", "job", "job_data", "job_key", "output", "attempt", "intake")
+# Far quicker than TRUNCATE for the few rows of a test.
+_EMPTY = (
+    "".join(f"DELETE FROM seawall.{table};" for table in _TABLES)
+    + """
+UPDATE seawall.tally SET jobs = 0 WHERE jobs <> 0;
+SELECT setval('seawall.job_id_seq', 1, false), setval('seawall.lane_id_seq', 1, false),
+    setval('seawall.intake_id_seq', 1, false);
 """
+)
 
 
 @pytest.fixture(scope="session")
-def postgres_urls(postgres_fleet) -> Callable[[str], str]:
+def postgres_urls(postgres_fleet) -> Iterator[Callable[[str], str]]:
     """The URL of this worker's database on a server of that version, emptied."""
     urls: dict[str, str] = {}
+    consoles: dict[str, psycopg.Connection] = {}
 
     def emptied(version: str) -> str:
         if version not in urls:
             urls[version] = postgres_fleet.server(version).new_url()
             open_store(urls[version]).close()
-        with psycopg.connect(urls[version], autocommit=True) as connection:
-            connection.execute(_EMPTY)
+            consoles[version] = psycopg.connect(urls[version], autocommit=True)
+        consoles[version].execute(_EMPTY, prepare=False)
         return urls[version]
 
-    return emptied
+    yield emptied
+    for console in consoles.values():
+        console.close()
 
 
 @pytest.fixture(params=KINDS)

@@ -272,7 +272,7 @@ def test_a_server_that_was_restarted_is_found_again(postgres_fleet, postgres_url
         with psycopg.connect(postgres_fleet.server("18").dsn(), autocommit=True) as console:
             console.execute(
                 "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
-                " WHERE datname = %s AND pid <> pg_backend_pid()",
+                " WHERE datname = %s AND application_name = 'seawall'",
                 [postgres_urls("18").rpartition("/")[2]],
             )
         assert len(enqueued(store)) == 1
