@@ -14,7 +14,7 @@ from stores import urls
 
 from seawall.model import Lane
 from seawall.store import open_store
-from seawall.store.port import NewJob, Release, Scope, Wanted
+from seawall.store.values import NewJob, Release, Scope, Wanted
 
 ROUNDS = 61
 BATCH = 100

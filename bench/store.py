@@ -19,7 +19,7 @@ from stores import urls
 
 from seawall.model import Lane, Outcome, Settlement
 from seawall.store import open_store, postgres, statements
-from seawall.store.port import NewJob, Wanted
+from seawall.store.values import NewJob, Wanted
 
 ROUNDS = 9
 JOBS = 6_000

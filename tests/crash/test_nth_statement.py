@@ -24,7 +24,7 @@ from seawall.errors import StoreUnavailableError
 from seawall.store.backend import Backend
 from seawall.store.ledger import Ledger
 from seawall.store.migrate import bring_up
-from seawall.store.port import Result
+from seawall.store.values import Result
 from tests.crash import proxy, tracer
 from tests.crash.places import File, Memory, Postgres, Subject
 from tests.crash.world import LEASE_SECONDS, NOW, VERBS, Verb, opened_backend, settle_down, standing

@@ -17,7 +17,7 @@ from typing import Self
 from seawall.model import Lane
 from seawall.states import State
 from seawall.store import Store, open_store
-from seawall.store.port import NewJob, Taken
+from seawall.store.values import NewJob, Taken
 from tests.crash.audit import Audit, Database, read_logs
 
 SECONDS = float(os.environ.get("SEAWALL_CRASH_SECONDS", "60" if "CI" in os.environ else "8"))

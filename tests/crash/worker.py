@@ -22,7 +22,7 @@ from seawall.faults import Fault, FaultCode
 from seawall.model import Lane, Outcome, Settlement, Token
 from seawall.states import State
 from seawall.store import Store, open_store
-from seawall.store.port import Advance, Answer, Claim, Reclaim, Release, Wanted
+from seawall.store.values import Advance, Answer, Claim, Reclaim, Release, Wanted
 
 QUEUES = ("default", "bulk")
 TASKS = ("fetch", "store")

@@ -17,7 +17,7 @@ from seawall.model import Lane, Outcome, Token
 from seawall.states import State
 from seawall.store import Store
 from seawall.store.backend import Backend
-from seawall.store.port import (
+from seawall.store.values import (
     Advance,
     Answer,
     Begin,

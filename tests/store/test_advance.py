@@ -6,7 +6,7 @@ import pytest
 
 from seawall.model import Lane, Outcome, Token
 from seawall.states import State
-from seawall.store.port import MOST_ROWS, Advance, Answer, Redrive, Release, Result
+from seawall.store.values import MOST_ROWS, Advance, Answer, Redrive, Release, Result
 from tests.support.ledger import claimed, ended, enqueued, lost, new_job, wanted
 
 SECOND = Lane(task="work", queue="slow", stage=1, upstream="openai", priority=3)

@@ -4,7 +4,7 @@ import pytest
 
 from seawall.model import Outcome
 from seawall.states import State
-from seawall.store.port import MOST_ROWS, Change, Redrive
+from seawall.store.values import MOST_ROWS, Change, Redrive
 from tests.support.ledger import claimed, ended, enqueued, failed, new_job, wanted
 
 

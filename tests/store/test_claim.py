@@ -13,7 +13,7 @@ from seawall.model import Lane, Outcome, Token
 from seawall.states import State
 from seawall.store import open_store
 from seawall.store.lanes import MARGIN
-from seawall.store.port import MOST_ROWS, Advance, Redrive, Release
+from seawall.store.values import MOST_ROWS, Advance, Redrive, Release
 from tests.support.ledger import claimed, ended, enqueued, failed, lost, new_job, wanted
 
 

@@ -7,7 +7,7 @@ import pytest
 from seawall.model import LAST_YEAR, Lane, Outcome, Token
 from seawall.states import State
 from seawall.store import open_store
-from seawall.store.port import MOST_ROWS, Begin, Enqueued, Result, Taken
+from seawall.store.values import MOST_ROWS, Begin, Enqueued, Result, Taken
 from tests.support.ledger import LANE, claimed, ended, enqueued, failed, new_job, wanted
 
 LONE_SURROGATE = '["\ud800"]'

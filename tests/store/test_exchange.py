@@ -8,7 +8,7 @@ import pytest
 from seawall.model import Lane, Outcome, Token
 from seawall.states import State
 from seawall.store import open_store
-from seawall.store.port import MOST_ROWS, Answer, Result
+from seawall.store.values import MOST_ROWS, Answer, Result
 from tests.support.ledger import claimed, ended, enqueued, lost, new_job, wanted
 
 DONE = Answer(Result.DONE, State.SUCCEEDED)

@@ -7,7 +7,7 @@ import pytest
 from seawall.model import Lane
 from seawall.states import State
 from seawall.store import open_store
-from seawall.store.port import Hold, Release, Scope
+from seawall.store.values import Hold, Release, Scope
 from tests.support.ledger import claimed, ended, enqueued, new_job, wanted
 
 LANE = Lane(task="work", queue="default", upstream="openai")

@@ -32,7 +32,7 @@ from hypothesis.stateful import (
 from seawall.clock import ManualClock
 from seawall.model import SETTLING_OUTCOMES, Lane, Outcome, Token
 from seawall.states import FINISHED, State
-from seawall.store import Store, open_store, port
+from seawall.store import Store, open_store, values
 from tests.support.ledger import ended, lost
 from tests.support.ledger_model import LedgerModel
 
@@ -53,7 +53,7 @@ LANES = (
     Lane(task="b", queue="other", priority=5),
     Lane(task="b", queue="other", priority=-1, upstream="api"),
 )
-HELD = tuple(zip(port.Scope, ("other", "a", "api"), strict=True))
+HELD = tuple(zip(values.Scope, ("other", "a", "api"), strict=True))
 
 
 def seldom(*values):
@@ -72,14 +72,14 @@ new_jobs = st.fixed_dictionaries(
         "key": seldom("k1", "k2"),
         "run_after": seldom(-60.0, 10.0, 4_000.0),
         "deadline_at": seldom(-1.0, 50.0, 4_000.0),
-        "begin": seldom(*(port.Begin(worker=worker, lease_seconds=LEASE) for worker in WORKERS)),
+        "begin": seldom(*(values.Begin(worker=worker, lease_seconds=LEASE) for worker in WORKERS)),
         "owner": seldom("somebody"),
         "run": seldom(7),
         "request_id": seldom("r-1"),
     }
 )
 wishes = st.builds(
-    port.Wanted,
+    values.Wanted,
     worker=st.sampled_from(WORKERS),
     queues=st.sampled_from([QUEUES, QUEUES, QUEUES[:1]]),
     tasks=st.sampled_from([TASKS, TASKS, TASKS[:1], TASKS[1:]]),
@@ -160,7 +160,7 @@ class LedgerMachine(RuleBasedStateMachine):
         wanted = draw(wishes)
         self.take(wanted, self.store.claim(wanted))
 
-    def take(self, wanted: port.Wanted, claims: list[port.Claim]) -> None:
+    def take(self, wanted: values.Wanted, claims: list[values.Claim]) -> None:
         self.model.claim(wanted, claims)
         self.hands[wanted.worker] += [claim.token for claim in claims]
 
@@ -178,7 +178,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """What was handed back, or lost; then it is only a matter of who writes first."""
         tokens = self.picked(draw)
         if draw(st.booleans()):
-            self.ask("release", [port.Release(token=token) for token in tokens])
+            self.ask("release", [values.Release(token=token) for token in tokens])
         else:
             self.clock.advance(1_000.0)
             self.ask("reclaim", [lost(token, 0.0) for token in tokens])
@@ -194,7 +194,7 @@ class LedgerMachine(RuleBasedStateMachine):
         took, ago, output = draw(st.tuples(spans, spans, st.sampled_from([None, "x", "y"])))
         if verb == "release":
             begun = draw(st.booleans())
-            return port.Release(
+            return values.Release(
                 token=token, duration_seconds=took if begun else None, age_seconds=ago
             )
         how = {"duration_seconds": took, "age_seconds": ago, "output": output, "policy": "p@1"}
@@ -203,7 +203,7 @@ class LedgerMachine(RuleBasedStateMachine):
             record = self.model.jobs.get(token.job_id)
             stage = draw(further) + (record.lane.stage if record else 0)
             lane = draw(st.sampled_from(LANES))
-            return port.Advance(token=token, lane=replace(lane, stage=stage), **how)
+            return values.Advance(token=token, lane=replace(lane, stage=stage), **how)
         outcome = draw(outcomes)
         if outcome is Outcome.RETRIED:
             how["delay_seconds"] = draw(delays)
@@ -219,7 +219,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert answers == [getattr(self.model, verb)(each) for each in batch]
         self.written(verb, batch, answers)
 
-    def written(self, verb: str, batch: list, answers: list[port.Answer]) -> None:
+    def written(self, verb: str, batch: list, answers: list[values.Answer]) -> None:
         """A token is used up by a write; after an advance its holder goes on with the next."""
         self.asked += [(verb, each) for each in batch]
         if verb == "reclaim":
@@ -227,7 +227,7 @@ class LedgerMachine(RuleBasedStateMachine):
         used = {each.token: answer.result for each, answer in zip(batch, answers, strict=True)}
         for worker, hand in self.hands.items():
             kept = [token for token in hand if token not in used]
-            done = [token for token in hand if used.get(token) is port.Result.DONE]
+            done = [token for token in hand if used.get(token) is values.Result.DONE]
             self.hands[worker] = kept + [token.next() for token in done if verb == "advance"]
         self.zombies += [token for token in used if token not in self.zombies]
 
@@ -239,11 +239,13 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def ask_for(self, jobs: list[dict]) -> None:
         times = [{at: self.at(job[at]) for at in ("run_after", "deadline_at")} for job in jobs]
-        batch = [port.NewJob(**{**job, **chosen}) for job, chosen in zip(jobs, times, strict=True)]
+        batch = [
+            values.NewJob(**{**job, **chosen}) for job, chosen in zip(jobs, times, strict=True)
+        ]
         answers = self.store.enqueue(batch)
         self.model.enqueue(batch, answers)
         for asked, answer in zip(batch, answers, strict=True):
-            if asked.begin and answer.taken is port.Taken.CREATED:
+            if asked.begin and answer.taken is values.Taken.CREATED:
                 self.hands[asked.begin.worker].append(Token(answer.job_id, 1, 1))
 
     def at(self, seconds: float | None) -> datetime | None:
@@ -346,7 +348,7 @@ class LedgerMachine(RuleBasedStateMachine):
         ids = dict.fromkeys([draw(st.sampled_from(failed)), *self.named(draw)])
         first = {job_id: record.asked.lane for job_id, record in self.model.jobs.items()}
         back = draw(st.booleans())
-        batch = [port.Redrive(job_id, first.get(job_id) if back else None) for job_id in ids]
+        batch = [values.Redrive(job_id, first.get(job_id) if back else None) for job_id in ids]
         assert self.store.redrive(batch) == [self.model.redrive(each) for each in batch]
 
     @event(1)
@@ -435,7 +437,7 @@ def settles_for_anyone(store):
     def settled(given):
         (answer,) = honest([given])
         job = store.jobs([given.token.job_id]).get(given.token.job_id)
-        if answer.result is port.Result.LOST and job and job.state is State.RUNNING:
+        if answer.result is values.Result.LOST and job and job.state is State.RUNNING:
             (answer,) = honest([replace(given, token=Token(job.id, job.lease_no, job.seq + 1))])
         return answer
 
@@ -443,11 +445,13 @@ def settles_for_anyone(store):
 
 
 def forgets_who_was_lost(store):
-    store.reclaim = lambda batch: store.release([port.Release(token=each.token) for each in batch])
+    store.reclaim = lambda batch: store.release(
+        [values.Release(token=each.token) for each in batch]
+    )
 
 
 def never_straightens(store):
-    store.straighten = lambda: port.Straightened(0, 0, 0)
+    store.straighten = lambda: values.Straightened(0, 0, 0)
 
 
 @pytest.mark.parametrize("broken_by", [settles_for_anyone, forgets_who_was_lost, never_straightens])

@@ -10,7 +10,7 @@ from seawall.errors import StoreUnavailableError
 from seawall.model import Lane, Outcome
 from seawall.states import State
 from seawall.store import open_store
-from seawall.store.port import Advance
+from seawall.store.values import Advance
 from tests.support.ledger import claimed, ended, enqueued, new_job, wanted
 from tests.support.pgbouncer import pooled
 

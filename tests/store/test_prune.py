@@ -4,7 +4,7 @@ import pytest
 
 from seawall.model import Lane, Outcome
 from seawall.states import State
-from seawall.store.port import MOST_ROWS, Advance, Answer, Change, Redrive, Result
+from seawall.store.values import MOST_ROWS, Advance, Answer, Change, Redrive, Result
 from tests.support.ledger import claimed, ended, enqueued, failed, new_job, wanted
 
 ENDS = [

@@ -7,7 +7,7 @@ import pytest
 from seawall.model import Lane, Outcome
 from seawall.states import State
 from seawall.store import open_store
-from seawall.store.port import MOST_ROWS, Release
+from seawall.store.values import MOST_ROWS, Release
 from tests.support.ledger import claimed, ended, enqueued, new_job, wanted
 
 

@@ -8,7 +8,7 @@ import pytest
 from seawall.faults import FaultCode
 from seawall.model import Lane, Outcome, Token
 from seawall.states import State
-from seawall.store.port import MOST_ROWS, Advance, Answer, Reclaim, Redrive, Result
+from seawall.store.values import MOST_ROWS, Advance, Answer, Reclaim, Redrive, Result
 from tests.support.ledger import WORKER_LOST, claimed, ended, enqueued, lost, new_job, wanted
 
 QUEUED = Answer(Result.DONE, State.QUEUED)

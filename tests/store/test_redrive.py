@@ -6,7 +6,7 @@ import pytest
 
 from seawall.model import Lane, Outcome, Token
 from seawall.states import State
-from seawall.store.port import MOST_ROWS, Advance, Change, Redrive
+from seawall.store.values import MOST_ROWS, Advance, Change, Redrive
 from tests.support.ledger import claimed, ended, enqueued, failed, lost, new_job, wanted
 
 SENT = Change(done=True, state=State.QUEUED)

@@ -6,7 +6,7 @@ import pytest
 
 from seawall.model import Outcome, Token
 from seawall.states import State
-from seawall.store.port import MOST_ROWS, Answer, Release, Result
+from seawall.store.values import MOST_ROWS, Answer, Release, Result
 from tests.support.ledger import claimed, ended, enqueued, lost, new_job, wanted
 
 QUEUED = Answer(Result.DONE, State.QUEUED)

@@ -6,7 +6,7 @@ import pytest
 
 from seawall.model import Lane, Outcome, Token
 from seawall.states import State
-from seawall.store.port import MOST_ROWS, Advance, Answer, Release, Result
+from seawall.store.values import MOST_ROWS, Advance, Answer, Release, Result
 from tests.support.ledger import claimed, ended, lost, new_job, wanted
 
 DONE = Answer(Result.DONE, State.RUNNING)

@@ -7,7 +7,7 @@ import pytest
 from seawall.faults import Fault, FaultCode
 from seawall.model import Outcome, Token
 from seawall.states import State
-from seawall.store.port import MOST_ROWS, Answer, Release, Result
+from seawall.store.values import MOST_ROWS, Answer, Release, Result
 from tests.support.ledger import TIMEOUT, claimed, ended, enqueued, lost, new_job, wanted
 
 OUTCOMES = [

@@ -6,7 +6,7 @@ import pytest
 
 from seawall.model import Outcome
 from seawall.states import State
-from seawall.store.port import MOST_ROWS, SLACK_SECONDS, Redrive, Release, Scope, Straightened
+from seawall.store.values import MOST_ROWS, SLACK_SECONDS, Redrive, Release, Scope, Straightened
 from tests.support.ledger import claimed, ended, enqueued, failed, lost, new_job, wanted
 
 DAY = 86_400

@@ -7,7 +7,7 @@ from seawall.model import Lane, Outcome
 from seawall.states import State
 from seawall.store import open_store, statements
 from seawall.store.backend import BadRowError
-from seawall.store.port import Advance, Redrive, Release
+from seawall.store.values import Advance, Redrive, Release
 from seawall.store.verify import MOST_SHOWN
 from tests.support.ledger import claimed, ended, enqueued, failed, lost, new_job, wanted
 

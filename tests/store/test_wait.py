@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seawall.store import open_store
-from seawall.store.port import Redrive, Release, Scope
+from seawall.store.values import Redrive, Release, Scope
 from tests.support.ledger import claimed, enqueued, failed, lost, new_job, wanted
 
 PATIENCE_SECONDS = 30.0

@@ -5,7 +5,7 @@ from typing import Any
 from seawall.faults import Fault, FaultCode
 from seawall.model import Lane, Outcome, Settlement, Token
 from seawall.store import Store
-from seawall.store.port import Claim, NewJob, Reclaim, Taken, Wanted
+from seawall.store.values import Claim, NewJob, Reclaim, Taken, Wanted
 
 LANE = Lane(task="work")
 TIMEOUT = Fault(FaultCode.TIMEOUT, "no answer")

@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 from seawall.faults import Fault, FaultCode
 from seawall.model import Attempt, Job, Lane, Lease, Outcome, Settlement, Token
 from seawall.states import FINISHED, Move, State, step
-from seawall.store import port
+from seawall.store import values
 
 EXPIRED = Fault(FaultCode.EXPIRED, "its deadline passed while it waited")
-LOST = port.Answer(port.Result.LOST)
+LOST = values.Answer(values.Result.LOST)
 _SETTLES = {
     Outcome.SUCCEEDED: Move.SUCCEED,
     Outcome.SKIPPED: Move.SKIP,
@@ -33,7 +33,7 @@ class Record:
     """A job, with all that hangs on it."""
 
     id: int
-    asked: port.NewJob
+    asked: values.NewJob
     lane: Lane
     created_at: datetime
     due_at: datetime
@@ -116,17 +116,17 @@ class Record:
             cancel_requested=self.cancel_requested, run=asked.run, last_fault=self.last_fault,
         )  # fmt: skip
 
-    def as_claim(self) -> port.Claim:
+    def as_claim(self) -> values.Claim:
         asked = self.asked
-        return port.Claim(
+        return values.Claim(
             self.token, self.lane, self.cycle, self.tries, self.losses, self.due_at,
             self.lease_until, self.deadline_at, asked.run, asked.owner, asked.codec,
             asked.arguments, asked.request_id, self.outputs.get(self.lane.stage - 1),
         )  # fmt: skip
 
-    def as_lapse(self) -> port.Lapse:
+    def as_lapse(self) -> values.Lapse:
         counts = (self.cycle, self.tries, self.losses)
-        return port.Lapse(self.token, self.lane, *counts, self.worker, self.lease_until)
+        return values.Lapse(self.token, self.lane, *counts, self.worker, self.lease_until)
 
 
 class LedgerModel:
@@ -135,39 +135,39 @@ class LedgerModel:
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
         self.jobs: dict[int, Record] = {}
-        self.holds: dict[tuple[port.Scope, str], port.Hold] = {}
+        self.holds: dict[tuple[values.Scope, str], values.Hold] = {}
         self.ever: list[int] = []
         self.pruned: Counter[State] = Counter()
 
     # --- asking -------------------------------------------------------------------------------
 
-    def enqueue(self, batch: Sequence[port.NewJob], answers: Sequence[port.Enqueued]) -> None:
+    def enqueue(self, batch: Sequence[values.NewJob], answers: Sequence[values.Enqueued]) -> None:
         """Adopt the new ids; of a key that a batch names twice, either may be the one created."""
         assert len(answers) == len(batch)
         pairs = list(zip(batch, answers, strict=True))
         for asked, (taken, job_id, _) in pairs:
-            if taken is port.Taken.CREATED:
+            if taken is values.Taken.CREATED:
                 assert job_id not in self.ever, "an id is never given twice"
                 assert asked.key is None or self._holder(asked) is None, "a key is held once"
                 self._born(job_id, asked)
         for asked, answer in pairs:
-            if answer.taken is not port.Taken.CREATED:
+            if answer.taken is not values.Taken.CREATED:
                 holder = self._holder(asked)
                 assert holder is not None, f"nothing was in the way of {asked}: {answer}"
                 same = holder.asked.arguments == asked.arguments
                 assert answer == (
-                    port.Taken.EXISTING if same else port.Taken.CONFLICT,
+                    values.Taken.EXISTING if same else values.Taken.CONFLICT,
                     holder.id,
                     "",
                 )
 
-    def _holder(self, asked: port.NewJob) -> Record | None:
+    def _holder(self, asked: values.NewJob) -> Record | None:
         """Who has the key: under the task that it was asked for, wherever it has gone since."""
         wanted = (asked.lane.task, asked.key)
         held = (r for r in self.jobs.values() if wanted == (r.asked.lane.task, r.asked.key))
         return next(held, None)
 
-    def _born(self, job_id: int, asked: port.NewJob) -> None:
+    def _born(self, job_id: int, asked: values.NewJob) -> None:
         now = self._now()
         chosen = asked.run_after is not None and asked.run_after > now
         due_at, due_set_at = (asked.run_after, None) if chosen else (now, now)
@@ -181,7 +181,7 @@ class LedgerModel:
 
     # --- a worker's life ----------------------------------------------------------------------
 
-    def claim(self, wanted: port.Wanted, claims: Sequence[port.Claim]) -> None:
+    def claim(self, wanted: values.Wanted, claims: Sequence[values.Claim]) -> None:
         """Check that this choice was allowed, and adopt it."""
         now, free = self._now(), self._claimable(wanted)
         ids = [claim.token.job_id for claim in claims]
@@ -198,7 +198,7 @@ class LedgerModel:
             record.lease(Move.CLAIM, wanted.worker, wanted.lease_seconds, now)
             assert claim == record.as_claim()
 
-    def _claimable(self, wanted: port.Wanted) -> dict[int, Record]:
+    def _claimable(self, wanted: values.Wanted) -> dict[int, Record]:
         now, held = self._now(), self.holds_in_force().keys()
         return {
             record.id: record
@@ -209,10 +209,10 @@ class LedgerModel:
             and record.lane.queue in wanted.queues
             and record.lane.task in wanted.tasks
             and not (wanted.prefetch and record.losses)
-            and not held & {(scope, getattr(record.lane, scope)) for scope in port.Scope}
+            and not held & {(scope, getattr(record.lane, scope)) for scope in values.Scope}
         }
 
-    def renew(self, token: Token, lease_seconds: float) -> port.Answer:
+    def renew(self, token: Token, lease_seconds: float) -> values.Answer:
         """A lease outlasts an advance: any token of it will do."""
         record = self.jobs.get(token.job_id)
         if record is None or record.state is not State.RUNNING:
@@ -221,9 +221,9 @@ class LedgerModel:
             return LOST
         record.leased_at = self._now()
         record.lease_until = record.leased_at + timedelta(seconds=lease_seconds)
-        return port.Answer(port.Result.DONE, State.RUNNING, record.cancel_requested)
+        return values.Answer(values.Result.DONE, State.RUNNING, record.cancel_requested)
 
-    def advance(self, given: port.Advance) -> port.Answer:
+    def advance(self, given: values.Advance) -> values.Answer:
         record = self._standing(given.token)
         if record is None or record.lane.stage >= given.lane.stage:
             return self._answered_before(given.token, Outcome.ADVANCED)
@@ -235,9 +235,9 @@ class LedgerModel:
         self._keep(record, given.output)
         record.move(Move.ADVANCE, now)
         record.lane, record.tries, record.claimed_at = given.lane, 0, now
-        return port.Answer(port.Result.DONE, record.state, record.cancel_requested)
+        return values.Answer(values.Result.DONE, record.state, record.cancel_requested)
 
-    def settle(self, given: Settlement) -> port.Answer:
+    def settle(self, given: Settlement) -> values.Answer:
         record = self._standing(given.token)
         if record is None:
             return self._answered_before(given.token, given.outcome)
@@ -260,9 +260,9 @@ class LedgerModel:
         record.move(move, now)
         if move is Move.RETRY:
             record.wait(given.delay_seconds, now)
-        return port.Answer(port.Result.DONE, record.state)
+        return values.Answer(values.Result.DONE, record.state)
 
-    def release(self, given: port.Release) -> port.Answer:
+    def release(self, given: values.Release) -> values.Answer:
         record = self._standing(given.token)
         if record is None:
             return self._answered_before(given.token, Outcome.RELEASED)
@@ -271,18 +271,18 @@ class LedgerModel:
             times = _times(now, given.duration_seconds, given.age_seconds)
             record.remember(given.token, Outcome.RELEASED, counted=False, **times)
         record.move(Move.STOP if record.cancel_requested else Move.RELEASE, now)
-        return port.Answer(port.Result.DONE, record.state)
+        return values.Answer(values.Result.DONE, record.state)
 
     def _standing(self, token: Token) -> Record | None:
         record = self.jobs.get(token.job_id)
         stands = record and record.state is State.RUNNING and record.token == token
         return record if stands else None
 
-    def _answered_before(self, token: Token, outcome: Outcome) -> port.Answer:
+    def _answered_before(self, token: Token, outcome: Outcome) -> values.Answer:
         record = self.jobs.get(token.job_id)
         if record is None or (token, outcome) not in record.ended:
             return LOST
-        return port.Answer(port.Result.ALREADY, record.state, record.cancel_requested)
+        return values.Answer(values.Result.ALREADY, record.state, record.cancel_requested)
 
     def _keep(self, record: Record, output: str | None) -> None:
         if output is not None:
@@ -290,12 +290,12 @@ class LedgerModel:
 
     # --- upkeep -------------------------------------------------------------------------------
 
-    def lapsed(self) -> list[port.Lapse]:
+    def lapsed(self) -> list[values.Lapse]:
         now = self._now()
         leased = [r for r in self.jobs.values() if r.lease_until and r.lease_until <= now]
         return [r.as_lapse() for r in sorted(leased, key=lambda r: (r.lease_until, r.id))]
 
-    def reclaim(self, given: port.Reclaim) -> port.Answer:
+    def reclaim(self, given: values.Reclaim) -> values.Answer:
         record, now = self._standing(given.token), self._now()
         if record is None or record.lease_until > now:
             return LOST  # never `already`: two who reclaim the same lease would both believe it
@@ -317,7 +317,7 @@ class LedgerModel:
         record.move(move, now)
         if move is Move.RECLAIM:
             record.wait(given.delay_seconds, now)
-        return port.Answer(port.Result.DONE, record.state)
+        return values.Answer(values.Result.DONE, record.state)
 
     def expire(self, limit: int, expired: Sequence[int]) -> None:
         now = self._now()
@@ -332,7 +332,7 @@ class LedgerModel:
             self.jobs[job_id].move(Move.EXPIRE, now)
             self.jobs[job_id].last_fault = EXPIRED
 
-    def straighten(self) -> port.Straightened:
+    def straighten(self) -> values.Straightened:
         now = self._now()
         due, leases, holds = self.set_in_the_future()
         for record in due:
@@ -346,10 +346,10 @@ class LedgerModel:
         for at, held in holds.items():
             until = held.until and now + (held.until - held.since)
             self.holds[at] = replace(held, since=now, until=until)
-        return port.Straightened(len(due), len(leases), len(holds))
+        return values.Straightened(len(due), len(leases), len(holds))
 
     def set_in_the_future(
-        self, slack_seconds: float = port.SLACK_SECONDS
+        self, slack_seconds: float = values.SLACK_SECONDS
     ) -> tuple[Collection, ...]:
         """The queued, the leased and the holds that a clock which was ahead has set."""
         latest, records = self._now() + timedelta(seconds=slack_seconds), self.jobs.values()
@@ -373,20 +373,20 @@ class LedgerModel:
 
     # --- people -------------------------------------------------------------------------------
 
-    def cancel(self, job_id: int) -> port.Change:
+    def cancel(self, job_id: int) -> values.Change:
         record = self.jobs.get(job_id)
         if record is None or record.state in FINISHED:
-            return port.Change(done=False, state=record and record.state)
+            return values.Change(done=False, state=record and record.state)
         if record.state is State.RUNNING:
             record.cancel_requested = True
         else:
             record.move(Move.CANCEL, self._now())
-        return port.Change(done=True, state=record.state)
+        return values.Change(done=True, state=record.state)
 
-    def redrive(self, given: port.Redrive) -> port.Change:
+    def redrive(self, given: values.Redrive) -> values.Change:
         record, now = self.jobs.get(given.job_id), self._now()
         if record is None or record.state is not State.FAILED:
-            return port.Change(done=False, state=record and record.state)
+            return values.Change(done=False, state=record and record.state)
         record.move(Move.REDRIVE, now)
         record.wait(0, now)
         record.lane = given.lane or record.lane
@@ -396,15 +396,15 @@ class LedgerModel:
         record.last_fault = None
         if record.deadline_at and record.deadline_at <= now:
             record.deadline_at = None
-        return port.Change(done=True, state=record.state)
+        return values.Change(done=True, state=record.state)
 
-    def hold(self, scope: port.Scope, name: str, reason: str, seconds: float | None) -> None:
+    def hold(self, scope: values.Scope, name: str, reason: str, seconds: float | None) -> None:
         now = self._now()
         until = None if seconds is None else now + timedelta(seconds=seconds)
-        held = port.Hold(scope=scope, name=name, reason=reason, since=now, until=until)
+        held = values.Hold(scope=scope, name=name, reason=reason, since=now, until=until)
         self.holds[scope, name] = held
 
-    def holds_in_force(self) -> dict[tuple[port.Scope, str], port.Hold]:
+    def holds_in_force(self) -> dict[tuple[values.Scope, str], values.Hold]:
         now = self._now()
         return {at: h for at, h in self.holds.items() if h.until is None or h.until > now}
 

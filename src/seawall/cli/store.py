@@ -9,7 +9,7 @@ from seawall import configuration
 from seawall.cli import show
 from seawall.cli.show import AsJson, ConfigFile
 from seawall.store import migrate_store, verify_store
-from seawall.store.port import Verification
+from seawall.store.values import Verification
 
 BROKEN = 1
 Url = Annotated[

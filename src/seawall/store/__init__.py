@@ -12,7 +12,8 @@ from seawall.errors import ConfigurationError, StoreError
 from seawall.model import Attempt, Job, Lane, Outcome, Settlement, Token
 from seawall.redact import one_line
 from seawall.store.backend import STATEMENT_SECONDS, Backend
-from seawall.store.port import (
+from seawall.store.port import Store
+from seawall.store.values import (
     Advance,
     Answer,
     Begin,
@@ -27,7 +28,6 @@ from seawall.store.port import (
     Release,
     Result,
     Scope,
-    Store,
     Taken,
     Verification,
     Violation,

@@ -20,7 +20,7 @@ from seawall.states import State
 from seawall.store import rows
 from seawall.store.backend import Backend, BadRowError, ConflictError, Row, Session, Values
 from seawall.store.lanes import Lanes, Visit
-from seawall.store.port import (
+from seawall.store.values import (
     MOST_ROWS,
     SLACK_SECONDS,
     Advance,

@@ -10,7 +10,6 @@ a connection of its own, to the server itself (`listen_url`); without one, polli
 
 import json
 import logging
-import re
 import select
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,23 +18,21 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 import psycopg
-from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from seawall.clock import Clock
 from seawall.errors import ConfigurationError, StoreError, StoreUnavailableError
-from seawall.redact import one_line
 from seawall.store import forks, statements
 from seawall.store.backend import (
     MIGRATION_SECONDS,
     STATEMENT_SECONDS,
-    BadRowError,
     ConflictError,
     Row,
     Values,
 )
 from seawall.store.bell import Bell
+from seawall.store.postgres_errors import cause, our_errors
 from seawall.store.wake import Listener, Waker
 
 OLDEST_SERVER = 150_000
@@ -222,8 +219,8 @@ class PostgresBackend:
     # --- connections --------------------------------------------------------------------------
 
     @contextmanager
-    def _connected(self) -> "Iterator[_Connection]":
-        with _our_errors(), self._lent() as connection:
+    def _connected(self) -> Iterator[_Connection]:
+        with our_errors(), self._lent() as connection:
             try:
                 yield connection
             except Exception as error:
@@ -232,7 +229,7 @@ class PostgresBackend:
                 raise
 
     @contextmanager
-    def _lent(self) -> "Iterator[_Connection]":
+    def _lent(self) -> Iterator[_Connection]:
         pool = self._opened()
         try:
             connection = pool.getconn()
@@ -277,7 +274,7 @@ class PostgresBackend:
         A pooler must make up the process id that it gives its clients, because it has many
         servers behind it. So the id of the handshake and that of the server then differ.
         """
-        with _our_errors(), psycopg.connect(self._conninfo, autocommit=True) as connection:
+        with our_errors(), psycopg.connect(self._conninfo, autocommit=True) as connection:
             version = connection.info.server_version
             if version < OLDEST_SERVER:
                 raise StoreError(f"PostgreSQL {version // 10_000} is too old: 15 is the oldest")
@@ -337,7 +334,7 @@ class _Watched(psycopg.Connection[Row]):
         try:
             made = super().connect(*words, **how)
         except psycopg.Error as error:
-            cls.last_failure = f": {_cause(error)}"
+            cls.last_failure = f": {cause(error)}"
             raise
         cls.last_failure = ""
         return made
@@ -424,48 +421,3 @@ def _has_something_to_say(file: int) -> bool:
     poll = select.poll()
     poll.register(file, select.POLLIN)
     return bool(poll.poll(0))
-
-
-_BAD_ROW = (
-    psycopg.DataError,
-    psycopg.IntegrityError,
-    errors.ProgramLimitExceeded,
-    UnicodeEncodeError,
-)
-_IN_THE_WAY = (errors.DeadlockDetected, errors.SerializationFailure)
-_NOT_NOW = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
-_REFUSES_US = re.compile(
-    r"authentication failed|does not exist|no pg_hba\.conf entry|not permitted to log in"
-    r"|permission denied|no password supplied"
-)
-"""A failed handshake has no SQLSTATE, only words."""
-
-
-@contextmanager
-def _our_errors() -> Iterator[None]:
-    """Whatever psycopg raises, in our words."""
-    try:
-        yield
-    except _BAD_ROW as error:
-        # Without its cause, whose detail quotes the row.
-        raise BadRowError(f"it cannot be stored: {_cause(error)}") from None
-    except _IN_THE_WAY as error:
-        raise ConflictError(f"PostgreSQL: {_cause(error)}") from error
-    except PoolClosed:
-        raise StoreError("PostgreSQL: the store is closed") from None
-    except errors.UndefinedTable as error:
-        raise StoreError("PostgreSQL: seawall's tables are gone: open the store anew") from error
-    except _NOT_NOW as error:
-        if error.sqlstate is None and _REFUSES_US.search(str(error)):
-            raise StoreError(f"PostgreSQL: {_cause(error)}") from error
-        raise StoreUnavailableError(f"PostgreSQL: {_cause(error)}") from error
-    except psycopg.Error as error:
-        raise StoreError(f"PostgreSQL: {_cause(error)}") from None
-
-
-def _cause(error: Exception) -> str:
-    """The server's own first line; never its detail, which quotes the row."""
-    if isinstance(error, UnicodeEncodeError):
-        return "its text has characters that are no Unicode"
-    primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
-    return one_line(primary or str(error).split("\n", 1)[0]) or type(error).__name__

@@ -16,7 +16,7 @@ from seawall.faults import Fault
 from seawall.model import Attempt, Job, Lane, Lease, Outcome, Settlement, Token
 from seawall.states import State
 from seawall.store.backend import Row, Values
-from seawall.store.port import (
+from seawall.store.values import (
     Advance,
     Claim,
     Hold,

@@ -26,8 +26,9 @@ import apsw
 from seawall.clock import Clock, SystemClock
 from seawall.errors import StoreError, StoreUnavailableError
 from seawall.store import forks, statements
-from seawall.store.backend import MIGRATION_SECONDS, STATEMENT_SECONDS, BadRowError, Row, Values
+from seawall.store.backend import MIGRATION_SECONDS, STATEMENT_SECONDS, Row, Values
 from seawall.store.bell import Bell
+from seawall.store.sqlite_errors import our_errors
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -112,7 +113,7 @@ class SqliteBackend:
                 yield session
             return
         self._need_open()
-        with self._reading, _our_errors(self._path):
+        with self._reading, our_errors(self._path):
             reader = _Connection(self._path, apsw.SQLITE_OPEN_READONLY, timeout_seconds)
             try:
                 reader.execute("BEGIN")
@@ -133,7 +134,7 @@ class SqliteBackend:
             raise StoreUnavailableError(f"{self._path}: other threads kept it busy for too long")
         try:
             connection = self._mine()
-            with _our_errors(self._path), _written(connection) if write else nullcontext():
+            with our_errors(self._path), _written(connection) if write else nullcontext():
                 # The time is told after the wait for other writers: it must not eat into a lease.
                 yield _Session(connection, self._sql, self._now())
         finally:
@@ -187,7 +188,7 @@ class SqliteBackend:
         if self._in_memory or not self._turn.acquire(timeout=patience_seconds):
             return False
         try:
-            with _our_errors(self._path):
+            with our_errors(self._path):
                 connection = self._mine()
                 connection.time_limit.begin()
                 found = connection.execute("PRAGMA data_version").fetchall()[0][0]
@@ -213,7 +214,7 @@ class SqliteBackend:
     def _opened(self) -> "_Connection":
         _need_a_sound_sqlite()
         _need_a_place(self._path)
-        with _our_errors(self._path):
+        with our_errors(self._path):
             if self._read_only:
                 return self._opened_to_read()
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -388,54 +389,3 @@ def _need_a_place(path: str) -> None:
     folder = Path(path).parent
     if path != ":memory:" and not folder.is_dir():
         raise StoreError(f"{path}: the folder {folder} does not exist; make it first")
-
-
-_NOT_NOW: tuple[tuple[type[apsw.Error], str], ...] = (
-    (apsw.BusyError, "is locked by another process"),
-    (apsw.LockedError, "is locked by another connection"),
-    (apsw.InterruptError, "took too long"),
-    (apsw.FullError, "has no room left: the disk is full"),
-    (apsw.IOError, "cannot be read or written now"),
-    (apsw.NoMemError, "ran out of memory"),
-    (apsw.ProtocolError, "is locked by another process"),
-)
-_NOT_EVER: tuple[tuple[type[apsw.Error], str], ...] = (
-    (apsw.CantOpenError, "cannot be opened: check that it is a file that you may write"),
-    (apsw.ReadOnlyError, "cannot be written: check the permissions of it, its -wal and its -shm"),
-    (apsw.PermissionsError, "cannot be used: check its permissions"),
-    (apsw.AuthError, "cannot be used: check its permissions"),
-    (apsw.NotADBError, "is not a SQLite database: name another file"),
-    (apsw.CorruptError, "is damaged: restore it from a backup"),
-)
-_BAD_ROW = (
-    apsw.ConstraintError,
-    apsw.TooBigError,
-    apsw.MismatchError,
-    apsw.RangeError,
-    UnicodeEncodeError,
-    OverflowError,
-)
-
-
-@contextmanager
-def _our_errors(path: str) -> Iterator[None]:
-    """Whatever apsw raises, in our words."""
-    try:
-        yield
-    except _BAD_ROW as error:
-        raise BadRowError(f"it cannot be stored: {_cause(error)}") from None
-    except (apsw.Error, MemoryError) as error:
-        for kind, words in _NOT_NOW:
-            if isinstance(error, kind):
-                raise StoreUnavailableError(f"{path}: {words}") from error
-        for kind, words in _NOT_EVER:
-            if isinstance(error, kind):
-                raise StoreError(f"{path}: {words}") from error
-        raise StoreError(f"{path}: {_cause(error)}") from error
-
-
-def _cause(error: Exception) -> str:
-    """The database's own words; never the values, which may be anybody's secrets."""
-    if isinstance(error, UnicodeEncodeError):
-        return "its text has characters that are no Unicode"
-    return str(error).split("\n", 1)[0]

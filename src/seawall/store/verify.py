@@ -8,7 +8,7 @@ instant, so it may run beside any amount of traffic.
 from seawall.states import State
 from seawall.store import statements
 from seawall.store.backend import Session
-from seawall.store.port import Verification, Violation
+from seawall.store.values import Verification, Violation
 
 MOST_SHOWN = 20
 MOST_COUNTED = 1_000
