@@ -137,9 +137,9 @@ def test_waiting_for_a_lock_does_not_eat_into_the_new_leases(postgres_urls, vers
         (first,) = claimed(store)
         (second,) = enqueued(store)
         console.execute(f"SELECT FROM seawall.job WHERE id = {first.token.job_id} FOR UPDATE")
-        threading.Timer(1.0, console.rollback).start()
+        threading.Timer(3.0, console.rollback).start()
 
-        answers, claims = store.exchange([ended(first.token)], wanted(lease_seconds=0.9))
+        answers, claims = store.exchange([ended(first.token)], wanted(lease_seconds=2.9))
 
         assert [answer.result for answer in answers] == [Result.DONE]
         assert [claim.token.job_id for claim in claims] == [second]
