@@ -11,6 +11,7 @@
     ├── TransitionError          a move that the state table does not have
     └── FaultError               raised by handlers: "this is what went wrong", already canonical
 
+A store's backend has two errors of its own (`store.backend`), which the ledger turns into answers.
 An error's message is one line that says what was wrong and what to do.
 """
 

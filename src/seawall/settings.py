@@ -52,7 +52,8 @@ class Settings:
     )
     listen_url: str = _setting(
         "",
-        "PostgreSQL's own address, for LISTEN, where `url` leads to a pooler such as PgBouncer.",
+        "PostgreSQL's own address, for LISTEN, where `url` leads to a pooler such as PgBouncer"
+        " (for workers, which are not in this release).",
         Bounds("postgresql://…", starts=("postgresql://", "postgres://")),
     )
     policy: str = _setting(

@@ -12,8 +12,8 @@ import pytest
 
 from seawall.clock import ManualClock
 from seawall.store import Store, open_store
+from tests.support.kinds import KINDS
 
-KINDS = ("memory", "file", "postgres16", "postgres18")
 _TABLES = ("lane", "hold", "job", "job_data", "job_key", "output", "attempt", "intake")
 # Far quicker than TRUNCATE for the few rows of a test.
 _EMPTY = (

@@ -8,6 +8,7 @@ from seawall.model import LAST_YEAR, Lane, Outcome, Token
 from seawall.states import State
 from seawall.store import open_store
 from seawall.store.values import MOST_ROWS, Begin, Enqueued, Result, Taken
+from tests.support.kinds import shared
 from tests.support.ledger import LANE, claimed, ended, enqueued, failed, new_job, wanted
 
 LONE_SURROGATE = '["\ud800"]'
@@ -397,9 +398,8 @@ def test_a_lane_at_its_bounds_is_kept(store):
     assert [claim.lane for claim in claims] == lanes
 
 
+@shared
 def test_a_lane_made_by_another_store_is_found_not_made_twice(store, url, kind, clock):
-    if kind == "memory":
-        pytest.skip("a store in memory is alone")
     (first,) = enqueued(store, new_job(lane=LANE))
     with open_store(url, clock=clock) as other:
         (second,) = enqueued(other, new_job(lane=LANE))

@@ -9,6 +9,7 @@ from seawall.model import Lane, Outcome, Token
 from seawall.states import State
 from seawall.store import open_store
 from seawall.store.values import MOST_ROWS, Answer, Result
+from tests.support.kinds import shared
 from tests.support.ledger import claimed, ended, enqueued, lost, new_job, wanted
 
 DONE = Answer(Result.DONE, State.SUCCEEDED)
@@ -104,9 +105,8 @@ def test_a_row_that_cannot_be_stored_strands_neither_the_others_nor_the_worker(s
     assert store.settle([ended(claims[1].token)]) == [DONE]
 
 
+@shared
 def test_jobs_of_lanes_that_this_store_has_never_seen_can_be_taken(store, url, kind, clock):
-    if kind == "memory":
-        pytest.skip("a store in memory is alone")
     lane = Lane(task="work", owner="new")
     with open_store(url, clock=clock) as other:
         enqueued(other, new_job(lane=lane))

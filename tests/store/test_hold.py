@@ -8,6 +8,7 @@ from seawall.model import Lane
 from seawall.states import State
 from seawall.store import open_store
 from seawall.store.values import Hold, Release, Scope
+from tests.support.kinds import shared
 from tests.support.ledger import claimed, ended, enqueued, new_job, wanted
 
 LANE = Lane(task="work", queue="default", upstream="openai")
@@ -68,9 +69,8 @@ def _fields(lane):
     return {name: getattr(lane, name) for name in ("task", "queue", "upstream")}
 
 
+@shared
 def test_a_hold_of_one_store_holds_every_store(store, url, kind, clock):
-    if kind == "memory":
-        pytest.skip("a store in memory is alone")
     enqueued(store)
     with open_store(url, clock=clock) as other:
         _hold(other)

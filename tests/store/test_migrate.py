@@ -7,6 +7,7 @@ import pytest
 
 from seawall.errors import StoreError, StoreVersionError
 from seawall.store import migrate, open_store, statements
+from tests.support.kinds import on_postgres, shared
 from tests.support.ledger import claimed, ended, enqueued, new_job, wanted
 
 NEWER = ("9999_more", "ALTER TABLE {}job ADD COLUMN mood text NOT NULL DEFAULT 'calm';")
@@ -15,8 +16,6 @@ NEWER = ("9999_more", "ALTER TABLE {}job ADD COLUMN mood text NOT NULL DEFAULT '
 @pytest.fixture
 def new_url(kind, tmp_path, request):
     """The address of a place where seawall has never been."""
-    if kind == "memory":
-        pytest.skip("a store in memory is opened once")
     if kind == "file":
         return f"sqlite:///{tmp_path}/new.db"
     version = kind.removeprefix("postgres")
@@ -33,6 +32,7 @@ def _known(store):
     return statements.migrations(store._backend.dialect)
 
 
+@shared
 def test_a_new_place_gets_every_migration_and_a_second_opening_none(new_url):
     with open_store(new_url) as store:
         applied = [name for name, _ in store._backend.all("applied")]
@@ -40,6 +40,7 @@ def test_a_new_place_gets_every_migration_and_a_second_opening_none(new_url):
         assert migrate.bring_up(store._backend) == []
 
 
+@shared
 def test_many_that_open_a_new_place_at_once_all_succeed(new_url):
     failures = []
 
@@ -62,6 +63,7 @@ def test_many_that_open_a_new_place_at_once_all_succeed(new_url):
         assert store.verify().ok
 
 
+@shared
 def test_an_upgrade_keeps_every_row_and_the_old_code_that_is_running_goes_on(new_url):
     with open_store(new_url) as store:
         first, second = claimed(store, new_job('["a"]'), new_job('["b"]', key="k"))
@@ -78,6 +80,7 @@ def test_an_upgrade_keeps_every_row_and_the_old_code_that_is_running_goes_on(new
         assert store.verify().ok
 
 
+@shared
 def test_a_store_that_is_newer_than_the_code_is_refused_with_a_clear_line(new_url):
     with open_store(new_url) as store:
         (job_id,) = enqueued(store)
@@ -91,6 +94,7 @@ def test_a_store_that_is_newer_than_the_code_is_refused_with_a_clear_line(new_ur
         assert job_id in store.jobs([job_id])
 
 
+@shared
 def test_a_migration_that_reads_otherwise_is_refused(new_url):
     with open_store(new_url) as store:
         other = [(name, sql + "\n-- changed") for name, sql in _known(store)]
@@ -102,6 +106,7 @@ def test_line_endings_do_not_change_what_a_migration_is():
     assert migrate.checksum("a\nb\n") == migrate.checksum("a\r\nb")
 
 
+@shared
 def test_a_migration_that_fails_leaves_the_store_as_it_was(new_url):
     with open_store(new_url) as store:
         (job_id,) = enqueued(store)
@@ -117,9 +122,8 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(new_url):
         assert migrate.bring_up(store._backend) == []
 
 
+@on_postgres
 def test_a_role_that_may_not_create_tables_can_open_a_store_that_is_up_to_date(new_url, kind):
-    if not kind.startswith("postgres"):
-        pytest.skip("SQLite has no roles")
     open_store(new_url).close()
     role = f"worker_of_{new_url.rpartition('/')[2]}"
     with psycopg.connect(new_url, autocommit=True) as connection:

@@ -13,6 +13,7 @@ import pytest
 from seawall.errors import ConfigurationError, StoreError, StoreUnavailableError
 from seawall.store import open_store, sqlite
 from tests.support import postgres
+from tests.support.kinds import shared
 from tests.support.ledger import enqueued, new_job
 
 
@@ -108,9 +109,8 @@ def test_a_closed_store_says_so_and_closing_twice_is_nothing(url):
         store.counts()
 
 
+@shared
 def test_what_was_written_is_there_after_opening_again(url, kind):
-    if kind == "memory":
-        pytest.skip("a store in memory ends with its connection")
     with open_store(url) as store:
         (job_id,) = enqueued(store)
     with open_store(url) as store:
@@ -199,9 +199,8 @@ def test_a_child_that_outlives_its_parents_store_loses_nothing(tmp_path):
         assert again.verify().ok
 
 
+@shared
 def test_a_child_forked_in_the_midst_of_traffic_can_work(url, kind):
-    if kind == "memory":
-        pytest.skip("a store in memory belongs to one process")
     with open_store(url) as store:
         stop = threading.Event()
 

@@ -8,6 +8,7 @@ from seawall.model import Lane, Outcome
 from seawall.states import State
 from seawall.store import open_store
 from seawall.store.values import MOST_ROWS, Release
+from tests.support.kinds import shared
 from tests.support.ledger import claimed, ended, enqueued, new_job, wanted
 
 
@@ -54,9 +55,8 @@ def test_an_id_that_no_job_can_have_is_no_job(store, job_id):
     assert (store.attempts(job_id), store.output(job_id, 0)) == ([], None)
 
 
+@shared
 def test_jobs_of_lanes_that_another_store_made_are_read(store, url, kind, clock):
-    if kind == "memory":
-        pytest.skip("a store in memory is alone")
     enqueued(store)
     with open_store(url, clock=clock) as other:
         (job_id,) = enqueued(other, new_job(lane=Lane(task="other", priority=3)))
@@ -66,9 +66,8 @@ def test_jobs_of_lanes_that_another_store_made_are_read(store, url, kind, clock)
     assert (job.task, job.priority) == ("other", 3)
 
 
+@shared
 def test_what_was_written_is_there_when_the_store_is_opened_again(url, kind, clock):
-    if kind == "memory":
-        pytest.skip("a store in memory ends with its process")
     with open_store(url, clock=clock) as first:
         (claim,) = claimed(first, new_job("[1]", key="k"))
         first.settle([ended(claim.token, output="[2]")])

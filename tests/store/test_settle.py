@@ -307,12 +307,11 @@ def test_a_thousand_are_settled_at_once(store):
 
 
 @pytest.mark.parametrize("many", [1, 2, 9])
-@pytest.mark.parametrize("bad", [{"output": LONE_SURROGATE}, {"output": "[" + LONE_SURROGATE}])
-def test_a_row_that_cannot_be_stored_is_refused_alone_and_its_lease_stands(store, many, bad):
+def test_a_row_that_cannot_be_stored_is_refused_alone_and_its_lease_stands(store, many):
     claims = claimed(store, *(new_job() for _ in range(many)))
     rows = [ended(claim.token, output="[1]") for claim in claims]
     at = many // 2
-    rows[at] = ended(claims[at].token, **bad)
+    rows[at] = ended(claims[at].token, output=LONE_SURROGATE)
 
     answers = store.settle(rows)
 

@@ -7,6 +7,7 @@ import pytest
 
 from seawall.store import open_store
 from seawall.store.values import Redrive, Release, Scope
+from tests.support.kinds import shared
 from tests.support.ledger import claimed, enqueued, failed, lost, new_job, wanted
 
 PATIENCE_SECONDS = 30.0
@@ -16,8 +17,6 @@ MOMENT_SECONDS = 0.2
 @pytest.fixture
 def other(url, kind, clock):
     """A second store at the same address, as another process has it."""
-    if kind == "memory":
-        pytest.skip("a store in memory is alone")
     with open_store(url, clock=clock) as opened:
         yield opened
 
@@ -108,6 +107,7 @@ def test_a_thread_that_waits_is_woken_by_another(store):
         assert waiting.result() is True
 
 
+@shared
 def test_a_job_of_another_store_wakes(store, other):
     _quiet(store)
     enqueued(other)
@@ -116,6 +116,7 @@ def test_a_job_of_another_store_wakes(store, other):
     assert len(store.claim(wanted())) == 1
 
 
+@shared
 def test_a_job_of_another_store_wakes_who_waits_already(store, other):
     _quiet(store)
     with ThreadPoolExecutor() as pool:
@@ -125,6 +126,7 @@ def test_a_job_of_another_store_wakes_who_waits_already(store, other):
         assert waiting.result() is True
 
 
+@shared
 @pytest.mark.parametrize("verb", ["release", "redrive", "resume"])
 def test_whatever_else_makes_work_in_another_store_wakes(store, other, verb):
     (claim,) = claimed(store)
@@ -141,6 +143,7 @@ def test_whatever_else_makes_work_in_another_store_wakes(store, other, verb):
     assert store.wait(PATIENCE_SECONDS) is True
 
 
+@shared
 def test_the_last_of_many_that_come_in_quick_turn_is_told_too(store, other):
     _quiet(store)
     with ThreadPoolExecutor() as pool:
