@@ -12,13 +12,14 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import apsw
 import psycopg
 from stores import urls
 
 from seawall.model import Lane, Outcome, Settlement
-from seawall.store import open_store, postgres, statements
+from seawall.store import open_store, postgres, rows, statements
 from seawall.store.values import NewJob, Wanted
 
 ROUNDS = 9
@@ -34,6 +35,30 @@ def main() -> None:
     with urls("sqlite", "postgres16", "postgres18") as stores:
         for kind, url in stores.items():
             print(_line(kind, url))
+        print()
+        _bulk(stores["postgres16"])
+
+
+def _bulk(url: str) -> None:
+    """Where COPY begins to pay, on PostgreSQL: the median of many batches of each size."""
+    with open_store(url) as store:
+        backend, lane_id = store._backend, store._lanes.ids([LANE])[LANE]
+        for many in (100, 200, 500, 1_000):
+            jobs = [NewJob(lane=LANE, arguments='{"n": 1}')] * many
+            given = [rows.new_job(job, at, lane_id, backend.written) for at, job in enumerate(jobs)]
+            times = {"statement": [], "copy": []}
+            for _ in range(25):
+                for way, ask in (
+                    ("statement", partial(backend.batch, "enqueue")),
+                    ("copy", backend._copied),
+                ):
+                    began = time.perf_counter()
+                    ask(given)
+                    times[way].append(time.perf_counter() - began)
+            shown = ", ".join(
+                f"{way} {statistics.median(t) * 1e3:.1f} ms" for way, t in times.items()
+            )
+            print(f"enqueue {many:>5,} on PostgreSQL 16: {shown}")
 
 
 def _line(kind: str, url: str) -> str:

@@ -67,6 +67,8 @@ def places(cleanup, request, tmp_path_factory):
     patches = cleanup.enter_context(pytest.MonkeyPatch.context())
     # Telling others of work is never put off, so that a verb always sends the same statements.
     patches.setattr("seawall.store.wake.QUIET_SECONDS", -1.0)
+    # A hundred rows go the way of a thousand.
+    patches.setattr("seawall.store.postgres.ROWS_WORTH_A_COPY", 100)
     watch = tracer.Tracer(patches.setattr)
 
     @cache

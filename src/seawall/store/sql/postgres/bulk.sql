@@ -1,10 +1,9 @@
 -- name: reserve_ids
--- As many new job ids as are asked for: what is loaded in bulk must know its ids beforehand.
-SELECT nextval('seawall.job_id_seq') FROM generate_series(1, %(many)s);
-
--- name: has_lanes
--- Whether all these lanes are there: COPY cannot ask.
-SELECT count(*) = %(many)s FROM seawall.lane WHERE id = ANY (%(lanes)s::bigint[]);
+-- As many new job ids as are asked for, and the time: what is loaded in bulk must know both
+-- beforehand. None where a lane is gone, which COPY could not tell.
+SELECT nextval('seawall.job_id_seq'), coalesce(%(now)s::timestamptz, now())
+FROM generate_series(1, %(many)s)
+WHERE %(lane_count)s = (SELECT count(*) FROM seawall.lane WHERE id = ANY (%(lanes)s::bigint[]));
 
 -- name: load_jobs
 -- Bulk: the same as `enqueue` for jobs that have no key and are not born running.
