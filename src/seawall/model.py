@@ -17,17 +17,21 @@ from seawall.states import FINISHED, Move, State, step
 
 __all__ = [
     "Attempt",
+    "Begin",
     "Fault",
     "FaultCode",
     "Job",
     "Lane",
     "Lease",
+    "NewJob",
     "Outcome",
     "Settlement",
     "Token",
 ]
 
 MOST_STAGES = 2**15
+MOST_TAGS = 20
+SHORTEST_LEASE_SECONDS = 0.001
 LONGEST_NAME = 200
 MOST_NAME_BYTES = 600
 """Several names must fit into one row of an index."""
@@ -44,6 +48,7 @@ class Outcome(StrEnum):
     ADVANCED = "advanced"
     SKIPPED = "skipped"
     RETRIED = "retried"
+    SNOOZED = "snoozed"
     FAILED = "failed"
     CANCELLED = "cancelled"
     RELEASED = "released"
@@ -54,6 +59,7 @@ _MOVES: dict[Outcome, Move] = {
     Outcome.SUCCEEDED: Move.SUCCEED,
     Outcome.SKIPPED: Move.SKIP,
     Outcome.RETRIED: Move.RETRY,
+    Outcome.SNOOZED: Move.SNOOZE,
     Outcome.FAILED: Move.FAIL,
     Outcome.CANCELLED: Move.STOP,
 }
@@ -64,6 +70,8 @@ _STATES: dict[Outcome, State] = {
     if (state := step(State.RUNNING, move)) is not None
 }
 _WITH_FAULT = frozenset({Outcome.RETRIED, Outcome.FAILED})
+_WITH_DELAY = frozenset({Outcome.RETRIED, Outcome.SNOOZED})
+_WITH_CHILDREN = frozenset({Outcome.SUCCEEDED, Outcome.SKIPPED, Outcome.SNOOZED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,7 @@ class Job:
     upstream: str | None = None
     owner: str | None = None
     key: str | None = None
+    tags: tuple[str, ...] = ()
     run: int | None = None
     last_fault: Fault | None = None
 
@@ -169,6 +178,55 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """Who runs a job from the moment it is born: the synchronous path.
+
+    No hold and no due time keeps it: its caller has already begun.
+    """
+
+    worker: str
+    lease_seconds: float
+
+    def __post_init__(self) -> None:
+        need_name("worker", self.worker)
+        need_lease(self.lease_seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job that is asked for. Its arguments are text already encoded by `codec`."""
+
+    lane: Lane
+    arguments: str
+    codec: str = "json"
+    key: str | None = None
+    """With a key, a task has at most one such job; the same key with other arguments is refused."""
+    run_after: datetime | None = None
+    """A time that a person chose; None is now."""
+    deadline_at: datetime | None = None
+    owner: str | None = None
+    tags: tuple[str, ...] = ()
+    """Words to find it by."""
+    run: int | None = None
+    request_id: str | None = None
+    begin: Begin | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.lane, Lane):
+            raise ValueError(f"lane: found {self.lane!r:.80}, expected a Lane")  # noqa: TRY004
+        need_text("arguments", self.arguments)
+        need_name("codec", self.codec)
+        for name in ("key", "owner", "request_id"):
+            if (found := getattr(self, name)) is not None:
+                need_name(name, found)
+        for name in ("run_after", "deadline_at"):
+            if (found := getattr(self, name)) is not None:
+                need_time(name, found)
+        if self.tags:
+            need_tags(self.tags)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
     """How a worker says an attempt ended; guarded by its token.
 
@@ -179,7 +237,7 @@ class Settlement:
     outcome: Outcome
     fault: Fault | None = None
     delay_seconds: float | None = None
-    """With `retried`: how long to wait before the next attempt."""
+    """With `retried` and `snoozed`: how long to wait before the next attempt."""
     counts: bool = True
     """Whether the attempt uses up one of the policy's tries."""
     policy: str | None = None
@@ -189,6 +247,12 @@ class Settlement:
     duration_seconds: float = 0.0
     age_seconds: float = 0.0
     """How long ago it ended: a settlement may have had to wait for the store."""
+    children: tuple[NewJob, ...] = ()
+    """Jobs that the attempt asked for: written with its end, or not at all."""
+    traceback: str | None = None
+    """Where it broke: for operators only, never in a message."""
+    raw_output: str | None = None
+    """What the upstream really said, captured for people to review."""
 
     def __post_init__(self) -> None:
         outcome = self.outcome
@@ -199,17 +263,23 @@ class Settlement:
                 "fault: a Fault belongs to retried and failed, and to nothing else;"
                 f" found {self.fault!r:.80} with {outcome}"
             )
-        if (outcome == Outcome.RETRIED) != (self.delay_seconds is not None):
+        if (outcome in _WITH_DELAY) != (self.delay_seconds is not None):
             raise ValueError(
-                "delay_seconds: a delay belongs to retried, and to nothing else;"
+                "delay_seconds: a delay belongs to retried and snoozed, and to nothing else;"
                 f" found {self.delay_seconds!r} with {outcome}"
             )
+        if self.children and outcome not in _WITH_CHILDREN:
+            raise ValueError(f"children: an attempt that was {outcome} leaves none")
         if not _are_spans(self.delay_seconds or 0, self.duration_seconds, self.age_seconds):
             need_spans(self, "delay_seconds", "duration_seconds", "age_seconds")
         if self.policy is not None:
             need_name("policy", self.policy)
         if self.output is not None:
             need_text("output", self.output)
+        if self.traceback is not None:
+            need_text("traceback", self.traceback)
+        if self.raw_output is not None:
+            need_text("raw_output", self.raw_output)
 
     @property
     def state(self) -> State:
@@ -267,6 +337,16 @@ def _need_good_name(field: str, found: str, empty: bool) -> None:
         raise ValueError(f"{field}: found {found!r:.80}, expected printable characters only")
 
 
+def need_tags(found: tuple[str, ...]) -> None:
+    """`ValueError` unless these are a few words, each once."""
+    if type(found) is not tuple or len(found) > MOST_TAGS:
+        raise ValueError(f"tags: found {found!r:.80}, expected a tuple of at most {MOST_TAGS}")
+    for tag in found:
+        need_name("tags", tag)
+    if len(set(found)) < len(found):
+        raise ValueError(f"tags: found {found!r:.80}, expected each only once")
+
+
 def need_time(field: str, found: datetime) -> None:
     """`ValueError`, naming the field, unless this is a moment that every store can keep."""
     if not isinstance(found, datetime):
@@ -288,6 +368,14 @@ def need_text(field: str, found: str) -> None:
             f"{field}: {len(found):,} characters, expected at most {LARGEST_TEXT:,}; keep large"
             " content elsewhere and pass its address"
         )
+
+
+def need_lease(seconds: float) -> None:
+    """`ValueError` where a lease would last no time, or for ever."""
+    need_span("lease_seconds", seconds)
+    if seconds < SHORTEST_LEASE_SECONDS:
+        least = SHORTEST_LEASE_SECONDS
+        raise ValueError(f"lease_seconds: found {seconds!r}, expected at least {least}")
 
 
 def _are_spans(one: float, two: float, three: float) -> bool:

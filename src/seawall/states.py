@@ -35,6 +35,7 @@ class Move(StrEnum):
     SUCCEED = "succeed"
     SKIP = "skip"
     RETRY = "retry"
+    SNOOZE = "snooze"
     FAIL = "fail"
     STOP = "stop"
     RELEASE = "release"
@@ -70,6 +71,9 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(Move.SUCCEED, State.RUNNING, State.SUCCEEDED, ("settle",), "the last stage is done"),
     Transition(Move.SKIP, State.RUNNING, State.SKIPPED, ("settle",), "nothing to do for this one"),
     Transition(Move.RETRY, State.RUNNING, State.QUEUED, ("settle",), "the verdict was to retry"),
+    Transition(
+        Move.SNOOZE, State.RUNNING, State.QUEUED, ("settle",), "its handler asked for later"
+    ),
     Transition(Move.FAIL, State.RUNNING, State.FAILED, ("settle",), "the verdict was to fail"),
     Transition(
         Move.STOP,

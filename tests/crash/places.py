@@ -23,7 +23,10 @@ from tests.crash.proxy import Strike as ProxyStrike
 from tests.crash.tracer import Strike, Tracer
 from tests.crash.world import NOW, PATIENCE_SECONDS, START, prepare, settle_down
 
-_TABLES = ("lane", "hold", "job", "job_data", "job_key", "output", "attempt", "intake", "tally")
+_TABLES = (
+    "lane", "hold", "job", "job_data", "job_key", "job_tag", "output", "attempt", "evidence",
+    "progress", "worker", "turn", "schedule", "intake", "tally",
+)  # fmt: skip
 _KEEP = "CREATE SCHEMA kept;" + "".join(
     f"CREATE TABLE kept.{each} AS TABLE seawall.{each};" for each in _TABLES
 )

@@ -14,10 +14,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
-from seawall.model import Lane
+from seawall.model import Lane, NewJob
 from seawall.states import State
 from seawall.store import Store, open_store
-from seawall.store.values import NewJob, Taken
+from seawall.store.values import Taken
 from tests.crash.audit import Audit, Database, read_logs
 
 SECONDS = float(os.environ.get("SEAWALL_CRASH_SECONDS", "60" if "CI" in os.environ else "8"))

@@ -13,17 +13,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from seawall.clock import ManualClock
-from seawall.model import Lane, Outcome, Token
+from seawall.model import Begin, Lane, Outcome, Token
 from seawall.states import State
 from seawall.store import Store
 from seawall.store.backend import Backend
 from seawall.store.values import (
     Advance,
     Answer,
-    Begin,
     Change,
     Claim,
     Enqueued,
+    Presence,
+    Progress,
     Redrive,
     Release,
     Result,
@@ -51,8 +52,11 @@ _SHORTLY = Begin(worker="w0", lease_seconds=1.0)
 
 def prepare(store: Store, clock: ManualClock) -> None:
     """Bring an empty store, by a clock that stands at `START`, to the prepared state at `NOW`."""
-    _add(store, PRUNABLE, key="old", begin=_RUNNING)
-    store.settle([ended(_token(PRUNABLE), output="kept")])
+    _add(store, PRUNABLE, key="old", tags=("a", "b"), begin=_RUNNING)
+    store.report([Progress(token=_token(PRUNABLE), done=1)])
+    store.settle([ended(_token(PRUNABLE), output="kept", traceback="here")])
+    store.plan("hourly", "a spec", START)
+    store.appear(_PRESENT)
     clock.advance((NOW - START).total_seconds() - 5)
     for run in (SUCCEEDING, RETRYING, FAILING, STOPPING):
         _add(store, run, begin=_RUNNING)
@@ -61,6 +65,7 @@ def prepare(store: Store, clock: ManualClock) -> None:
         _add(store, run, begin=_SHORTLY)
     _add(store, LATE, deadline_at=clock.now() + timedelta(seconds=1))
     _add(store, FAILED, begin=_RUNNING)
+    store.report([Progress(token=_token(FAILED), done=1)])
     store.settle([ended(_token(FAILED), Outcome.FAILED)])
     _add(store, QUEUED)
     _add(store, DUE, lane=Lane("claimable"))
@@ -105,6 +110,10 @@ def standing(store: Store) -> dict[str, Any]:
             for attempt in store.attempts(job.id)
         ),
         "outputs": {run: store.output(run, 0) for run in (PRUNABLE, SUCCEEDING)},
+        "evidence": {run: store.evidence(run, 1) for run in (PRUNABLE, SUCCEEDING)},
+        "progress": {run: store.progress(run) for run in (PRUNABLE, SUCCEEDING, FAILED)},
+        "fleet": store.workers(within_seconds=7_200),
+        "schedules": [each._replace(last_job=each.last_job and 0) for each in store.planned()],
         "holds": store.holds(),
         "books": (seen.entered, seen.present, seen.pruned),
     }
@@ -190,12 +199,26 @@ def _same_or_nothing(found: Any, first: Any) -> bool:
     return bool(found == first) or not found
 
 
+def _fired_fits(found: Enqueued | None, first: Enqueued) -> bool:
+    """Someone was faster, perhaps this caller."""
+    return found is None or found.taken is first.taken
+
+
+_PRESENT = Presence(
+    worker="w1", host="box", pid=1, version="1", queues=None, tasks=("work",), concurrency=1
+)
 _ENDS = [
     ended(_token(SUCCEEDING), output="done"),
     ended(_token(RETRYING), Outcome.RETRIED),
     ended(_token(FAILING), Outcome.FAILED),
     ended(_token(STOPPING), Outcome.RETRIED),
 ]
+_ENDS_WITH_CHILDREN = [
+    ended(_token(SUCCEEDING), traceback="here", children=(_new(101), _new(102, key="new"))),
+    ended(_token(RETRYING), Outcome.SNOOZED, children=(_new(103, tags=("t",)),)),
+    ended(_token(FAILING), Outcome.FAILED),
+]
+_TOLD = [Progress(token=_token(run), done=2, message="more") for run in (SUCCEEDING, RETRYING)]
 _ADVANCES = [
     Advance(token=_token(SUCCEEDING), lane=Lane("work", stage=1), output="half"),
     Advance(token=_token(RETRYING), lane=Lane("work", stage=1, upstream="shop")),
@@ -228,6 +251,13 @@ VERBS: dict[str, Verb] = {
     ),
     "advance": Verb(lambda s: s.advance(_ADVANCES), _done_or_already),
     "settle": Verb(lambda s: s.settle(_ENDS), _done_or_already),
+    "settle with children": Verb(lambda s: s.settle(_ENDS_WITH_CHILDREN), _done_or_already),
+    "report": Verb(lambda s: s.report(_TOLD), _same),
+    "appear": Verb(lambda s: s.appear(replace(_PRESENT, running=1)), _same),
+    "leave": Verb(lambda s: s.leave("w1"), _same),
+    "take a turn": Verb(lambda s: s.take_turn("prune", "w1", every_seconds=60), _same_or_nothing),
+    "plan": Verb(lambda s: s.plan("hourly", "another spec", NOW), _same),
+    "fire": Verb(lambda s: s.fire("hourly", START, next_at=NOW, job=_new(101)), _fired_fits),
     "exchange": Verb(
         lambda s: s.exchange(_ENDS, _CLAIMABLE), _exchanged_fits, claims=(DUE, DUE_TOO)
     ),

@@ -14,7 +14,10 @@ from seawall.clock import ManualClock
 from seawall.store import Store, open_store
 from tests.support.kinds import KINDS
 
-_TABLES = ("lane", "hold", "job", "job_data", "job_key", "output", "attempt", "intake")
+_TABLES = (
+    "lane", "hold", "job", "job_data", "job_key", "job_tag", "output", "attempt", "evidence",
+    "progress", "worker", "turn", "schedule", "intake",
+)  # fmt: skip
 # Far quicker than TRUNCATE for the few rows of a test.
 _EMPTY = (
     "".join(f"DELETE FROM seawall.{table};" for table in _TABLES)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from seawall.model import Outcome
+from seawall.model import Lane, Outcome
 from seawall.states import State
-from seawall.store.values import MOST_ROWS, Change, Redrive
+from seawall.store.values import MOST_ROWS, Advance, Change, Redrive
 from tests.support.ledger import claimed, ended, enqueued, failed, new_job, wanted
 
 
@@ -138,3 +138,28 @@ def test_an_id_that_no_job_can_have_keeps_no_other_from_being_cancelled(store):
         Change(done=False, state=None),
         Change(done=True, state=State.CANCELLED),
     ]
+
+
+def test_a_worker_can_ask_which_of_its_jobs_are_to_stop(store):
+    first, second, third = claimed(store, *(new_job() for _ in range(3)))
+    (other,) = claimed(store, worker="w2")
+    assert store.stopping("w1") == []
+
+    store.cancel([claim.token.job_id for claim in (third, first, other)])
+
+    assert store.stopping("w1") == [first.token, third.token]
+    assert store.stopping("w2") == [other.token]
+    assert store.stopping("w3") == []
+    store.settle([ended(first.token), ended(second.token)])
+    assert store.stopping("w1") == [third.token]
+
+
+def test_the_token_of_a_job_that_is_to_stop_is_that_of_its_present_attempt(store):
+    (claim,) = claimed(store)
+    store.advance([Advance(token=claim.token, lane=Lane(task="work", stage=1))])
+    store.cancel([claim.token.job_id])
+
+    (token,) = store.stopping("w1")
+
+    assert token == claim.token.next()
+    assert store.settle([ended(token, Outcome.CANCELLED)])[0].result == "done"

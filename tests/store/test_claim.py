@@ -13,6 +13,7 @@ from seawall.model import Lane, Outcome, Token
 from seawall.states import State
 from seawall.store import open_store
 from seawall.store.lanes import MARGIN
+from seawall.store.ledger import ATTEMPTS_REMEMBERED
 from seawall.store.values import MOST_ROWS, Advance, Redrive, Release
 from tests.support.kinds import shared
 from tests.support.ledger import claimed, ended, enqueued, failed, lost, new_job, wanted
@@ -334,6 +335,7 @@ def _blocks_read(store, since):
     )
     values = {
         "now": None, "worker": "w", "lease": 1, "limit": 10, "prefetch": False, "known": visit.known,
+        "remembered": ATTEMPTS_REMEMBERED,
         "queues": ["default"], "tasks": ["work"], "visit": store._backend.ids(visit.order),
         "since": store._backend.times(marks),
     }  # fmt: skip

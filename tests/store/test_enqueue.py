@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from seawall.model import LAST_YEAR, Lane, Outcome, Token
+from seawall.model import LAST_YEAR, Begin, Lane, Outcome, Token
 from seawall.states import State
 from seawall.store import open_store
-from seawall.store.values import MOST_ROWS, Begin, Enqueued, Result, Taken
+from seawall.store.values import MOST_ROWS, Enqueued, Result, Taken
 from tests.support.kinds import shared
 from tests.support.ledger import LANE, claimed, ended, enqueued, failed, new_job, wanted
 

@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 )
 
 from seawall.clock import ManualClock
-from seawall.model import SETTLING_OUTCOMES, Lane, Outcome, Token
+from seawall.model import SETTLING_OUTCOMES, Begin, Lane, NewJob, Outcome, Token
 from seawall.states import FINISHED, State
 from seawall.store import Store, open_store, values
 from tests.support.ledger import ended, lost
@@ -72,16 +72,17 @@ new_jobs = st.fixed_dictionaries(
         "key": seldom("k1", "k2"),
         "run_after": seldom(-60.0, 10.0, 4_000.0),
         "deadline_at": seldom(-1.0, 50.0, 4_000.0),
-        "begin": seldom(*(values.Begin(worker=worker, lease_seconds=LEASE) for worker in WORKERS)),
+        "begin": seldom(*(Begin(worker=worker, lease_seconds=LEASE) for worker in WORKERS)),
         "owner": seldom("somebody"),
         "run": seldom(7),
         "request_id": seldom("r-1"),
+        "tags": st.sampled_from([(), (), ("urgent",), ("b", "a")]),
     }
 )
 wishes = st.builds(
     values.Wanted,
     worker=st.sampled_from(WORKERS),
-    queues=st.sampled_from([QUEUES, QUEUES, QUEUES[:1]]),
+    queues=st.sampled_from([QUEUES, None, QUEUES[:1]]),
     tasks=st.sampled_from([TASKS, TASKS, TASKS[:1], TASKS[1:]]),
     limit=st.integers(1, 6),
     lease_seconds=st.sampled_from([5.0, LEASE, 1_000.0]),
@@ -162,6 +163,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def take(self, wanted: values.Wanted, claims: list[values.Claim]) -> None:
         self.model.claim(wanted, claims)
+        for claim in claims:
+            record = self.model.jobs[claim.token.job_id]
+            assert self.store.earlier(claim) == record.earlier()
         self.hands[wanted.worker] += [claim.token for claim in claims]
 
     @event(2, someone_holds_a_job)
@@ -205,7 +209,7 @@ class LedgerMachine(RuleBasedStateMachine):
             lane = draw(st.sampled_from(LANES))
             return values.Advance(token=token, lane=replace(lane, stage=stage), **how)
         outcome = draw(outcomes)
-        if outcome is Outcome.RETRIED:
+        if outcome in (Outcome.RETRIED, Outcome.SNOOZED):
             how["delay_seconds"] = draw(delays)
         return ended(token, outcome, **how)
 
@@ -239,9 +243,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def ask_for(self, jobs: list[dict]) -> None:
         times = [{at: self.at(job[at]) for at in ("run_after", "deadline_at")} for job in jobs]
-        batch = [
-            values.NewJob(**{**job, **chosen}) for job, chosen in zip(jobs, times, strict=True)
-        ]
+        batch = [NewJob(**{**job, **chosen}) for job, chosen in zip(jobs, times, strict=True)]
         answers = self.store.enqueue(batch)
         self.model.enqueue(batch, answers)
         for asked, answer in zip(batch, answers, strict=True):

@@ -6,7 +6,9 @@ import psycopg
 import pytest
 
 from seawall.errors import StoreError, StoreVersionError
-from seawall.store import migrate, open_store, statements
+from seawall.model import Outcome
+from seawall.store import _backend, migrate, open_store, statements
+from seawall.store.values import Filter
 from tests.support.kinds import on_postgres, shared
 from tests.support.ledger import claimed, ended, enqueued, new_job, wanted
 
@@ -88,7 +90,7 @@ def test_a_store_that_is_newer_than_the_code_is_refused_with_a_clear_line(new_ur
         with pytest.raises(StoreVersionError) as refused:
             open_store(new_url)
         assert str(refused.value) == (
-            "the store is newer than this version of seawall: it has 9999_more, and 0001_ledger is"
+            "the store is newer than this version of seawall: it has 9999_more, and 0002_workers is"
             " the last known here; upgrade seawall"
         )
         assert job_id in store.jobs([job_id])
@@ -138,3 +140,67 @@ def test_a_role_that_may_not_create_tables_can_open_a_store_that_is_up_to_date(n
         (claim,) = claimed(store)
         assert store.settle([ended(claim.token)])[0].result == "done"
         assert store.verify().ok
+
+
+def _first_release(url):
+    """A store as 0001 left it: jobs in several states, with history. Answers their rows."""
+    backend = _backend(url)
+    prefix = "seawall_" if backend.dialect == "sqlite" else "seawall."
+    now = "1767225600000000" if backend.dialect == "sqlite" else "'2026-01-01T00:00:00Z'"
+    true = "1" if backend.dialect == "sqlite" else "true"
+    rows = f"""
+    INSERT INTO $lane (queue, task, stage, upstream, priority, owner)
+    VALUES ('default', 'work', 0, '', 0, '');
+    INSERT INTO $job (id, lane, state, due_at, stage, tries, seq, lease_no, worker, claimed_at,
+        leased_at, lease_until, cancel_requested, owner, created_at, started_at, last_attempt_at,
+        finished_at, last_fault)
+    VALUES
+        (1, 1, 'failed', {now}, 0, 1, 1, 1, NULL, NULL, NULL, NULL, NOT {true}, 'o', {now}, {now},
+            {now}, {now}, '{{"code":"TIMEOUT"}}'),
+        (2, 1, 'queued', {now}, 0, 1, 1, 1, NULL, NULL, NULL, NULL, NOT {true}, NULL, {now}, {now},
+            {now}, NULL, '{{"code":"TIMEOUT"}}');
+    INSERT INTO $job_data (job, codec, arguments) VALUES (1, 'json', '["a"]'), (2, 'json', '["b"]');
+    INSERT INTO $job_key (task, key, job, digest) VALUES ('work', 'k', 1, 'd');
+    INSERT INTO $attempt (job, seq, lease_no, cycle, stage, worker, started_at, finished_at,
+        outcome, counted, fault, delay)
+    VALUES
+        (1, 1, 1, 0, 0, 'w', {now}, {now}, 'failed', {true}, '{{"code":"TIMEOUT"}}', NULL),
+        (2, 1, 1, 0, 0, 'w', {now}, {now}, 'retried', {true}, '{{"code":"TIMEOUT"}}', 5000000);
+    UPDATE $tally SET jobs = 2 WHERE name = 'enqueued';
+    """.replace("$", prefix)
+    try:
+        migrate.bring_up(backend, statements.migrations(backend.dialect)[:2])
+        with backend.migrating() as session:
+            session.script(rows)
+            if backend.dialect == "postgres":
+                session.script("SELECT setval('seawall.job_id_seq', 2)")
+        return backend.all("read_attempts", job=1, after=0, limit=9)
+    finally:
+        backend.close()
+
+
+@shared
+def test_a_store_of_the_first_release_keeps_its_jobs_and_their_history(new_url):
+    before = _first_release(new_url)
+    with open_store(new_url) as store:
+        assert store._backend.all("read_attempts", job=1, after=0, limit=9) == before
+        assert store.verify().ok
+        failed, queued = store.jobs([1, 2]).values()
+        assert (failed.state, failed.key, failed.tags) == ("failed", "k", ())
+        assert [job.id for job in store.page(Filter(owner="o"))] == [failed.id]
+
+        (claim,) = store.claim(wanted())
+        assert [past.delay_seconds for past in store.earlier(claim)] == [5.0]
+        assert claim.token.job_id == queued.id
+        snoozed = ended(claim.token, Outcome.SNOOZED, counts=False, traceback="t")
+        assert store.settle([snoozed])[0].result == "done"
+        assert [each.outcome for each in store.attempts(queued.id)] == ["retried", "snoozed"]
+        with pytest.raises(Exception, match="attempts are never changed"):
+            _change_history(store)
+        assert store.verify().ok
+
+
+def _change_history(store):
+    prefix = "seawall_" if store._backend.dialect == "sqlite" else "seawall."
+    with store._backend.migrating() as session:
+        session.script(f"UPDATE {prefix}attempt SET worker = 'somebody else'")

@@ -14,6 +14,7 @@ OUTCOMES = [
     (Outcome.SUCCEEDED, State.SUCCEEDED),
     (Outcome.SKIPPED, State.SKIPPED),
     (Outcome.RETRIED, State.QUEUED),
+    (Outcome.SNOOZED, State.QUEUED),
     (Outcome.FAILED, State.FAILED),
     (Outcome.CANCELLED, State.CANCELLED),
 ]
@@ -356,3 +357,28 @@ def test_a_token_from_before_an_unbegun_release_is_lost_to_the_next_holder(store
 
     assert store.settle([ended(second.token)])[0].result is Result.DONE
     assert [attempt.worker for attempt in store.attempts(first.token.job_id)] == ["w2"]
+
+
+def test_a_snooze_waits_without_a_fault_and_says_nothing_of_the_last_one(store, clock):
+    (claim,) = claimed(store)
+    store.settle([ended(claim.token, Outcome.RETRIED, delay_seconds=0)])
+    (claim,) = store.claim(wanted())
+    snoozed = ended(claim.token, Outcome.SNOOZED, delay_seconds=600, counts=False)
+
+    assert store.settle([snoozed]) == [Answer(Result.DONE, State.QUEUED)]
+
+    job = store.jobs([claim.token.job_id])[claim.token.job_id]
+    assert (job.tries, job.seq, job.last_fault) == (1, 2, TIMEOUT)
+    assert job.due_at == clock.now() + timedelta(seconds=600)
+    last = store.attempts(job.id)[-1]
+    assert (last.outcome, last.fault, last.delay_seconds) == (Outcome.SNOOZED, None, 600)
+    assert not last.counted
+
+
+def test_a_snooze_of_a_job_that_is_to_stop_becomes_its_end(store):
+    (claim,) = claimed(store)
+    store.cancel([claim.token.job_id])
+
+    answers = store.settle([ended(claim.token, Outcome.SNOOZED)])
+
+    assert answers == [Answer(Result.DONE, State.CANCELLED)]

@@ -42,6 +42,16 @@ def test_a_retry_keeps_its_wait(store, clock):
     assert _due(store, clock, claim.token.job_id) == 30
 
 
+def test_a_snooze_keeps_its_wait(store, clock):
+    (claim,) = claimed(store)
+    store.settle([ended(claim.token, Outcome.SNOOZED, delay_seconds=30)])
+    _goes_back(clock)
+
+    store.straighten()
+
+    assert _due(store, clock, claim.token.job_id) == 30
+
+
 def test_a_lost_job_keeps_its_wait(store, clock):
     (claim,) = claimed(store)
     clock.advance(60)

@@ -22,6 +22,15 @@ def _copied(who, seq, lease_no, *, of):
     )
 
 
+def _told(who, lease_no, seq):
+    """Progress, at no time in particular."""
+    columns = "job, lease_no, seq, done, message, reported_at"
+    return (
+        f"INSERT INTO seawall.progress ({columns})"
+        f" SELECT {who}, {lease_no}, {seq}, 1, '', created_at FROM seawall.job WHERE id = {{done}}"
+    )
+
+
 BROKEN = [
     ("books", None, ["UPDATE seawall.tally SET jobs = jobs + 1 WHERE name = 'enqueued'"]),
     ("books", None, ["UPDATE seawall.tally SET jobs = jobs + 1 WHERE name = 'failed'"]),
@@ -42,6 +51,20 @@ BROKEN = [
     ("rows_without_a_job", "nobody", [
         _copied("{nobody}", 1, 1, of="job = {done}"),
     ]),
+    ("rows_without_a_job", "nobody", [
+        "INSERT INTO seawall.job_tag (tag, job) VALUES ('t', {nobody})",
+    ]),
+    ("rows_without_a_job", "nobody", [
+        "INSERT INTO seawall.evidence (job, seq, traceback) VALUES ({nobody}, 1, 'x')",
+    ]),
+    ("rows_without_a_job", "nobody", [
+        _told("{nobody}", 1, 1),
+    ]),
+    ("evidence_of_no_attempt", "tried", [
+        "INSERT INTO seawall.evidence (job, seq, traceback) VALUES ({tried}, 3, 'x')",
+    ]),
+    ("progress_of_no_attempt", "tried", [_told("{tried}", 1, 4)]),
+    ("progress_of_no_attempt", "tried", [_told("{tried}", 4, 1)]),
     ("jobs_in_no_lane", "keyless", ["UPDATE seawall.job SET lane = 999 WHERE id = {keyless}"]),
     ("jobs_in_no_lane", "keyless", ["UPDATE seawall.job SET stage = 1 WHERE id = {keyless}"]),
     ("leases_used_twice", "tried", [

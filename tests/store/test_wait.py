@@ -155,3 +155,22 @@ def test_the_last_of_many_that_come_in_quick_turn_is_told_too(store, other):
         coming.result()
 
     assert taken == 50
+
+
+def test_a_nudge_wakes_whoever_waits_here(store):
+    _quiet(store)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(store.wait, PATIENCE_SECONDS)
+        store.nudge()
+        assert waiting.result() is True
+
+    assert store.wait(0)
+
+
+@shared
+def test_a_nudge_wakes_nobody_elsewhere(store, other):
+    _quiet(other)
+
+    store.nudge()
+
+    assert not other.wait(MOMENT_SECONDS)

@@ -1,11 +1,13 @@
 """Short words for the tests of the store: the usual lane, job, claim and ends of an attempt."""
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from seawall.faults import Fault, FaultCode
-from seawall.model import Lane, Outcome, Settlement, Token
+from seawall.model import Lane, NewJob, Outcome, Settlement, Token
 from seawall.store import Store
-from seawall.store.values import Claim, NewJob, Reclaim, Taken, Wanted
+from seawall.store.values import Claim, Reclaim, Taken, Wanted
 
 LANE = Lane(task="work")
 TIMEOUT = Fault(FaultCode.TIMEOUT, "no answer")
@@ -28,7 +30,7 @@ def wanted(
     *,
     worker: str = "w1",
     lease_seconds: float = 60.0,
-    queues: tuple[str, ...] = ("default",),
+    queues: tuple[str, ...] | None = ("default",),
     tasks: tuple[str, ...] = ("work",),
     prefetch: bool = False,
 ) -> Wanted:
@@ -46,7 +48,7 @@ def ended(token: Token, outcome: Outcome = Outcome.SUCCEEDED, **fields: Any) -> 
     usual: dict[str, Any] = {}
     if outcome in (Outcome.RETRIED, Outcome.FAILED):
         usual["fault"] = TIMEOUT
-    if outcome is Outcome.RETRIED:
+    if outcome in (Outcome.RETRIED, Outcome.SNOOZED):
         usual["delay_seconds"] = 30.0
     return Settlement(token=token, outcome=outcome, **{**usual, **fields})
 
@@ -60,3 +62,20 @@ def failed(store: Store, *jobs: NewJob) -> list[int]:
 
 def lost(token: Token, delay_seconds: float | None = 1.0) -> Reclaim:
     return Reclaim(token=token, fault=WORKER_LOST, delay_seconds=delay_seconds)
+
+
+def at_once(count: int, ask: Callable[[int], Any]) -> list[Any]:
+    """What this many threads get that ask at the same moment."""
+    together = threading.Barrier(count)
+    found: list[Any] = []
+
+    def run(at: int) -> None:
+        together.wait()
+        found.append(ask(at))
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from seawall.faults import Fault, FaultCode
-from seawall.model import Attempt, Job, Lane, Lease, Outcome, Settlement, Token
+from seawall.model import Attempt, Job, Lane, Lease, NewJob, Outcome, Settlement, Token
 from seawall.states import FINISHED, Move, State, step
 from seawall.store import values
 
@@ -23,6 +23,7 @@ _SETTLES = {
     Outcome.SUCCEEDED: Move.SUCCEED,
     Outcome.SKIPPED: Move.SKIP,
     Outcome.RETRIED: Move.RETRY,
+    Outcome.SNOOZED: Move.SNOOZE,
     Outcome.FAILED: Move.FAIL,
     Outcome.CANCELLED: Move.STOP,
 }
@@ -33,7 +34,7 @@ class Record:
     """A job, with all that hangs on it."""
 
     id: int
-    asked: values.NewJob
+    asked: NewJob
     lane: Lane
     created_at: datetime
     due_at: datetime
@@ -114,6 +115,7 @@ class Record:
             deadline_at=self.deadline_at, cycle=self.cycle, tries=self.tries, losses=self.losses,
             seq=self.seq, lease_no=self.lease_no, lease=lease, owner=asked.owner, key=asked.key,
             cancel_requested=self.cancel_requested, run=asked.run, last_fault=self.last_fault,
+            tags=tuple(sorted(asked.tags)),
         )  # fmt: skip
 
     def as_claim(self) -> values.Claim:
@@ -123,6 +125,14 @@ class Record:
             self.lease_until, self.deadline_at, asked.run, asked.owner, asked.codec,
             asked.arguments, asked.request_id, self.outputs.get(self.lane.stage - 1),
         )  # fmt: skip
+
+    def earlier(self) -> list[values.Earlier]:
+        """What went wrong before, at this stage and in this cycle."""
+        return [
+            values.Earlier(past.fault, past.delay_seconds, past.started_at)
+            for past in self.history
+            if past.fault and (past.cycle, past.stage) == (self.cycle, self.lane.stage)
+        ]
 
     def as_lapse(self) -> values.Lapse:
         counts = (self.cycle, self.tries, self.losses)
@@ -141,7 +151,7 @@ class LedgerModel:
 
     # --- asking -------------------------------------------------------------------------------
 
-    def enqueue(self, batch: Sequence[values.NewJob], answers: Sequence[values.Enqueued]) -> None:
+    def enqueue(self, batch: Sequence[NewJob], answers: Sequence[values.Enqueued]) -> None:
         """Adopt the new ids; of a key that a batch names twice, either may be the one created."""
         assert len(answers) == len(batch)
         pairs = list(zip(batch, answers, strict=True))
@@ -161,13 +171,13 @@ class LedgerModel:
                     "",
                 )
 
-    def _holder(self, asked: values.NewJob) -> Record | None:
+    def _holder(self, asked: NewJob) -> Record | None:
         """Who has the key: under the task that it was asked for, wherever it has gone since."""
         wanted = (asked.lane.task, asked.key)
         held = (r for r in self.jobs.values() if wanted == (r.asked.lane.task, r.asked.key))
         return next(held, None)
 
-    def _born(self, job_id: int, asked: values.NewJob) -> None:
+    def _born(self, job_id: int, asked: NewJob) -> None:
         now = self._now()
         chosen = asked.run_after is not None and asked.run_after > now
         due_at, due_set_at = (asked.run_after, None) if chosen else (now, now)
@@ -196,7 +206,7 @@ class LedgerModel:
             assert not ahead, f"{ahead} were taken ahead of {left.id}, in the same lane"
         for record, claim in zip(taken, claims, strict=True):
             record.lease(Move.CLAIM, wanted.worker, wanted.lease_seconds, now)
-            assert claim == record.as_claim()
+            assert claim._replace(history=None) == record.as_claim()
 
     def _claimable(self, wanted: values.Wanted) -> dict[int, Record]:
         now, held = self._now(), self.holds_in_force().keys()
@@ -206,7 +216,7 @@ class LedgerModel:
             if record.state is State.QUEUED
             and record.due_at <= now
             and (record.deadline_at is None or record.deadline_at > now)
-            and record.lane.queue in wanted.queues
+            and (wanted.queues is None or record.lane.queue in wanted.queues)
             and record.lane.task in wanted.tasks
             and not (wanted.prefetch and record.losses)
             and not held & {(scope, getattr(record.lane, scope)) for scope in values.Scope}
@@ -255,10 +265,10 @@ class LedgerModel:
         record.tries += given.counts
         record.last_fault = given.fault or record.last_fault
         move = _SETTLES[given.outcome]
-        if move is Move.RETRY and record.cancel_requested:
+        if move in (Move.RETRY, Move.SNOOZE) and record.cancel_requested:
             move = Move.STOP
         record.move(move, now)
-        if move is Move.RETRY:
+        if move in (Move.RETRY, Move.SNOOZE):
             record.wait(given.delay_seconds, now)
         return values.Answer(values.Result.DONE, record.state)
 

@@ -13,6 +13,7 @@ from seawall.model import (
     Job,
     Lane,
     Lease,
+    NewJob,
     Outcome,
     Settlement,
     Token,
@@ -27,6 +28,7 @@ SETTLING = {
     Outcome.SUCCEEDED: Move.SUCCEED,
     Outcome.SKIPPED: Move.SKIP,
     Outcome.RETRIED: Move.RETRY,
+    Outcome.SNOOZED: Move.SNOOZE,
     Outcome.FAILED: Move.FAIL,
     Outcome.CANCELLED: Move.STOP,
 }
@@ -51,7 +53,7 @@ def settlement(outcome, **fields):
     """A settlement with what its outcome demands, but for these fields."""
     right = {
         "fault": FAULT if outcome in {Outcome.RETRIED, Outcome.FAILED} else None,
-        "delay_seconds": 5.0 if outcome is Outcome.RETRIED else None,
+        "delay_seconds": 5.0 if outcome in {Outcome.RETRIED, Outcome.SNOOZED} else None,
     }
     return Settlement(token=Token(7, 1, 1), outcome=outcome, **{**right, **fields})
 
@@ -113,10 +115,28 @@ def test_a_fault_belongs_to_retried_and_failed_only(outcome):
 
 
 @pytest.mark.parametrize("outcome", SETTLING)
-def test_a_delay_belongs_to_retried_only(outcome):
-    wrong = None if outcome is Outcome.RETRIED else 0.0
-    with pytest.raises(ValueError, match="a delay belongs to retried"):
+def test_a_delay_belongs_to_retried_and_snoozed_only(outcome):
+    wrong = None if outcome in {Outcome.RETRIED, Outcome.SNOOZED} else 0.0
+    with pytest.raises(ValueError, match="a delay belongs to retried and snoozed"):
         settlement(outcome, delay_seconds=wrong)
+
+
+@pytest.mark.parametrize("outcome", SETTLING)
+def test_only_what_went_well_or_comes_again_leaves_children(outcome):
+    child = NewJob(lane=Lane("t"), arguments="[]")
+    if outcome in {Outcome.SUCCEEDED, Outcome.SKIPPED, Outcome.SNOOZED}:
+        assert settlement(outcome, children=(child,)).children == (child,)
+    else:
+        with pytest.raises(ValueError, match=f"an attempt that was {outcome} leaves none"):
+            settlement(outcome, children=(child,))
+
+
+@pytest.mark.parametrize(
+    "tags", ["abc", ["a"], ("a", "a"), ("",), ("a\n",), tuple(f"t{n}" for n in range(21))]
+)
+def test_tags_are_a_few_printable_words_each_once(tags):
+    with pytest.raises(ValueError, match=r"^tags: found"):
+        NewJob(lane=Lane("t"), arguments="[]", tags=tags)
 
 
 def test_an_attempt_is_numbered_from_one():

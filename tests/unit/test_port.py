@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 
 from seawall.faults import Fault, FaultCode
-from seawall.model import Lane, Outcome, Settlement, Token
+from seawall.model import Lane, Outcome, Settlement, Token, need_lease
 from seawall.states import State
 from seawall.store import Begin, NewJob, Reclaim, Release, Wanted
-from seawall.store.values import is_id, need_finished, need_lease, need_limit, need_wanted
+from seawall.store.values import is_id, need_finished, need_limit, need_wanted
 
 LANE = Lane(task="work")
 TOKEN = Token(1, 1, 1)

@@ -5,24 +5,33 @@
 
 import os
 import random
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from seawall.clock import Clock
 from seawall.errors import ConfigurationError, StoreError
-from seawall.model import Attempt, Job, Lane, Outcome, Settlement, Token
+from seawall.model import Attempt, Begin, Job, Lane, NewJob, Outcome, Settlement, Token
 from seawall.redact import one_line
 from seawall.store.backend import STATEMENT_SECONDS, Backend
 from seawall.store.port import Store
 from seawall.store.values import (
     Advance,
     Answer,
-    Begin,
+    Backlog,
     Change,
     Claim,
+    Earlier,
     Enqueued,
+    Evidence,
+    Filter,
+    Head,
     Hold,
     Lapse,
-    NewJob,
+    Page,
+    Planned,
+    Presence,
+    Present,
+    Progress,
     Reclaim,
     Redrive,
     Release,
@@ -38,16 +47,26 @@ __all__ = [
     "Advance",
     "Answer",
     "Attempt",
+    "Backlog",
     "Begin",
     "Change",
     "Claim",
+    "Earlier",
     "Enqueued",
+    "Evidence",
+    "Filter",
+    "Head",
     "Hold",
     "Job",
     "Lane",
     "Lapse",
     "NewJob",
     "Outcome",
+    "Page",
+    "Planned",
+    "Presence",
+    "Present",
+    "Progress",
     "Reclaim",
     "Redrive",
     "Release",
@@ -60,6 +79,8 @@ __all__ = [
     "Verification",
     "Violation",
     "Wanted",
+    "aenqueue_beside",
+    "enqueue_beside",
     "migrate_store",
     "open_store",
     "verify_store",
@@ -123,6 +144,45 @@ def verify_store(url: str) -> Verification:
         return Ledger(backend).verify()
     finally:
         backend.close()
+
+
+def enqueue_beside(
+    url: str,
+    connection: Any,
+    jobs: Sequence[NewJob],
+    *,
+    clock: Clock | None = None,
+    store: Callable[[], Store],
+) -> list[Enqueued]:
+    """`Store.enqueue_on` for the store at that address, which is opened only where that is safe.
+
+    On SQLite it never is: the caller's connection has the file open already, and a process must
+    not have it open through two libraries. `store` is asked for the open one on PostgreSQL.
+    """
+    if url.startswith(_SQLITE):
+        from seawall.store.callers import enqueued_beside_file  # noqa: PLC0415 - as above
+
+        return enqueued_beside_file(_path(url), clock, connection, jobs)
+    return store().enqueue_on(connection, jobs)
+
+
+async def aenqueue_beside(
+    url: str,
+    connection: Any,
+    jobs: Sequence[NewJob],
+    *,
+    clock: Clock | None = None,  # noqa: ARG001 - so that both are called alike
+    store: Callable[[], Store],
+) -> list[Enqueued]:
+    """The async twin of `enqueue_beside`."""
+    import asyncio  # noqa: PLC0415 - as above
+
+    if url.startswith(_SQLITE):
+        from seawall.store.callers import refuse_async_sqlite  # noqa: PLC0415 - as above
+
+        refuse_async_sqlite(connection)
+    opened = await asyncio.to_thread(store)
+    return await opened.aenqueue_on(connection, jobs)
 
 
 def _backend(

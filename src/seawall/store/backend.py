@@ -6,10 +6,10 @@ SQLite runs the statement once for each, inside one transaction. Every statement
 and every error of a driver becomes one of ours before it leaves here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from seawall.errors import StoreError, StoreUnavailableError
 
@@ -30,6 +30,13 @@ class BadRowError(StoreError):
 
 class ConflictError(StoreUnavailableError):
     """Another transaction was in the way, and nothing was done: ask again at once."""
+
+
+class Step(NamedTuple):
+    """A statement by name, to be run once, or for each of the rows."""
+
+    name: str
+    rows: Sequence[Values] | None = None
 
 
 class Session(Protocol):
@@ -67,6 +74,13 @@ class Backend(Session, Protocol):
         """Statements that are written together or not at all."""
         ...
 
+    def lending(self) -> AbstractContextManager[tuple[Any, Callable[[Step], list[Row]]]]:
+        """A transaction for statements of a caller: the driver's connection, and ours on it.
+
+        What else is asked of a SQLite store by the same thread meanwhile is refused.
+        """
+        ...
+
     def snapshot(self, timeout_seconds: float) -> AbstractContextManager[Session]:
         """Statements that read, all in the same instant, each for at most so long."""
         ...
@@ -82,6 +96,14 @@ class Backend(Session, Protocol):
         """The one transaction that may change the tables; others that want to wait for its end."""
         ...
 
+    def place(self) -> Any:
+        """What tells this database from others, whichever way one connects to it."""
+        ...
+
+    def moment(self) -> Any:
+        """The time that statements are told; None leaves it to the database."""
+        ...
+
     def written(self, time: datetime) -> object:
         """A time as this database's statements take it."""
         ...
@@ -90,8 +112,8 @@ class Backend(Session, Protocol):
         """A time as this database's statements answer it."""
         ...
 
-    def names(self, names: Sequence[str]) -> object:
-        """A list of names as this database's statements take it."""
+    def names(self, names: Sequence[str] | None) -> object:
+        """A list of names as this database's statements take it; None stays None."""
         ...
 
     def ids(self, ids: Sequence[int]) -> object:
@@ -104,6 +126,10 @@ class Backend(Session, Protocol):
 
     def wake(self) -> None:
         """Tell whoever waits that there may be work; cheap, and cheap to repeat."""
+        ...
+
+    def nudge(self) -> None:
+        """Tell those who wait in this process, and nobody else."""
         ...
 
     def wait(self, timeout_seconds: float) -> bool:

@@ -73,7 +73,7 @@ class _Known:
         self.by_id = {id_: rows.lane_of(named) for id_, *named in found}
         self.ids = {lane: id_ for id_, lane in self.by_id.items()}
         self.last = max(self.by_id, default=0)
-        self.turns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Turn]] = {}
+        self.turns: dict[tuple[tuple[str, ...] | None, tuple[str, ...]], list[Turn]] = {}
 
 
 class Lanes:
@@ -108,15 +108,19 @@ class Lanes:
             known = self._learned()
         return known.by_id
 
-    def visit(self, queues: Sequence[str], tasks: Sequence[str]) -> Visit:
-        """The lanes of these queues and tasks, higher priorities first."""
+    def every(self) -> dict[int, Lane]:
+        """Every lane that there is now."""
+        return self._looked_up().by_id
+
+    def visit(self, queues: Sequence[str] | None, tasks: Sequence[str]) -> Visit:
+        """The lanes of these queues (None: of all) and tasks, higher priorities first."""
         known = self._learned() if time.monotonic() >= self._look_again_at else self._known
-        asked = (tuple(queues), tuple(tasks))
+        asked = (None if queues is None else tuple(queues), tuple(tasks))
         turns = known.turns.get(asked)
         if turns is None:
             if len(known.turns) >= MOST_VISITS_KEPT:
                 known.turns.clear()
-            turns = known.turns[asked] = self._turns(known.by_id, *map(frozenset, asked))
+            turns = known.turns[asked] = self._turns(known.by_id, *asked)
         order = [id_ for turn in turns for id_ in turn.order()]
         since = [self._marks.get(id_) for id_ in order]
         return Visit(order, since, known.last, turns, known.by_id, self._marks)
@@ -134,17 +138,25 @@ class Lanes:
         self._known = _Known([])
 
     def _turns(
-        self, by_id: dict[int, Lane], queues: frozenset[str], tasks: frozenset[str]
+        self, by_id: dict[int, Lane], queues: Sequence[str] | None, tasks: Sequence[str]
     ) -> list[Turn]:
-        ours = [id_ for id_, lane in by_id.items() if lane.queue in queues and lane.task in tasks]
+        served = frozenset(tasks)
+        ours = [id_ for id_, lane in by_id.items() if lane.task in served]
+        if queues is not None:
+            named = frozenset(queues)
+            ours = [id_ for id_ in ours if by_id[id_].queue in named]
         ours.sort(key=lambda id_: (-by_id[id_].priority, id_))
         equals = [list(ids) for _, ids in groupby(ours, key=lambda id_: by_id[id_].priority)]
         return [Turn(ids, self._randrange(len(ids))) for ids in equals]
 
     def _learned(self) -> _Known:
-        found = self._backend.all("all_lanes")
+        known = self._looked_up()
         self._look_again_at = time.monotonic() + LOOK_AGAIN_SECONDS
         self._marks = {}
+        return known
+
+    def _looked_up(self) -> _Known:
+        found = self._backend.all("all_lanes")
         known = self._known
         if found != known.found:  # otherwise the turns go on where they were
             known = _Known(found)

@@ -8,18 +8,19 @@ verbs promise stands in `port`.
 import json
 import random
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from seawall.errors import StoreUnavailableError
 from seawall.faults import Fault, FaultCode
-from seawall.model import MOST_STAGES, Attempt, Job, Settlement, Token, need_name, need_span
+from seawall.model import Lane, NewJob, Settlement, Token, need_lease, need_name, need_span
 from seawall.states import State
 from seawall.store import rows
 from seawall.store.backend import Backend, BadRowError, ConflictError, Row, Session, Values
+from seawall.store.batches import in_parts
+from seawall.store.fleet import Fleet
 from seawall.store.lanes import Lanes, Visit
+from seawall.store.reading import Reading
 from seawall.store.values import (
     MOST_ROWS,
     SLACK_SECONDS,
@@ -27,10 +28,8 @@ from seawall.store.values import (
     Answer,
     Change,
     Claim,
-    Enqueued,
-    Hold,
     Lapse,
-    NewJob,
+    Progress,
     Reclaim,
     Redrive,
     Release,
@@ -38,31 +37,32 @@ from seawall.store.values import (
     Scope,
     Straightened,
     Taken,
-    Verification,
     Wanted,
     is_id,
     need_batch,
     need_finished,
-    need_lease,
     need_limit,
     need_tokens,
     need_wanted,
     too_heavy,
 )
-from seawall.store.verify import verified
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _EXPIRED = rows.fault_text(Fault(FaultCode.EXPIRED, "its deadline passed while it waited"))
-TRIES_FOR_A_KEY = 5
 _CASES = [(state, cancel) for state in State for cancel in (False, True)]
 _DONE = {case: Answer(Result.DONE, *case) for case in _CASES}
 _ALREADY = {case: Answer(Result.ALREADY, *case) for case in _CASES}
 _LOST = Answer(Result.LOST)
+ATTEMPTS_REMEMBERED = 200
+"""How many attempts back a claim looks for what went wrong."""
 
 T = TypeVar("T")
 A = TypeVar("A")
 
 
-class Ledger:
+class Ledger(Reading, Fleet):
     """The store: see `port.Store` for what each verb promises."""
 
     def __init__(self, backend: Backend, *, rng: random.Random | None = None) -> None:
@@ -83,46 +83,6 @@ class Ledger:
     def close(self) -> None:
         self._backend.close()
 
-    # --- asking -------------------------------------------------------------------------------
-
-    def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        need_batch(jobs)
-        return self._enqueued_within(TRIES_FOR_A_KEY, jobs)
-
-    def _enqueued_within(self, tries: int, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        if not tries:
-            raise StoreUnavailableError("its key or lane came and went again and again: ask anew")
-        return self._each(
-            jobs, partial(self._enqueued, tries), lambda why: Enqueued(Taken.REFUSED, None, why)
-        )
-
-    def _enqueued(self, tries: int, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        lane_ids = self._lanes.ids(job.lane for job in jobs)
-        given = [
-            rows.new_job(job, at, lane_ids[job.lane], self._backend.written)
-            for at, job in enumerate(jobs)
-        ]
-        found = {at: Enqueued(Taken.CREATED, id_) for at, id_ in self._backend.enqueue(given)}
-        if found:
-            self._backend.wake()
-        left = [row for row in given if row["position"] not in found]
-        if left:
-            found |= self._holders(left)
-        freed = [at for at in range(len(jobs)) if at not in found]
-        if freed:  # a key whose job was pruned between our two looks, or a lane that is gone
-            self._lanes.forget()
-            again = self._enqueued_within(tries - 1, [jobs[at] for at in freed])
-            found |= zip(freed, again, strict=True)
-        return [found[at] for at in range(len(jobs))]
-
-    def _holders(self, left: list[Values]) -> dict[int, Enqueued]:
-        """Who has the keys that could not be taken."""
-        digests = {row["position"]: row["digest"] for row in left}
-        return {
-            at: Enqueued(Taken.EXISTING if digest == digests[at] else Taken.CONFLICT, job_id)
-            for at, job_id, digest in self._backend.batch("find_keys", left)
-        }
-
     # --- a worker's life ----------------------------------------------------------------------
 
     def claim(self, wanted: Wanted) -> list[Claim]:
@@ -138,6 +98,7 @@ class Ledger:
             visit=self._backend.ids(visit.order),
             since=self._backend.times(visit.since),
             known=visit.known,
+            remembered=ATTEMPTS_REMEMBERED,
             **rows.wanted(wanted),
         )
 
@@ -166,10 +127,7 @@ class Ledger:
         lease = rows.microseconds(lease_seconds)
         given = [{"id": token.job_id, "lease_no": token.lease_no} for token in tokens]
         found: dict[int, bool] = dict(self._backend.batch("renew", given, lease=lease))
-        return [
-            _DONE[State.RUNNING, bool(found[token.job_id])] if token.job_id in found else _LOST
-            for token in tokens
-        ]
+        return [_still_running(token, found) for token in tokens]
 
     def advance(self, advances: Sequence[Advance]) -> list[Answer]:
         need_tokens([each.token for each in advances])
@@ -180,14 +138,49 @@ class Ledger:
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Answer]:
         need_tokens([each.token for each in settlements])
+        if any(each.children for each in settlements):
+            return in_parts(settlements, self._settled_with_children, _refused)
         return self._guarded("settle", settlements, rows.settlement)
+
+    def _settled_with_children(self, settlements: Sequence[Settlement]) -> list[Answer]:
+        """In one transaction; `BadRowError` where a child cannot be written."""
+        for each in settlements:
+            need_batch(each.children)
+        lanes = [child.lane for each in settlements for child in each.children]
+        try:
+            answers, any_born = self._together(lanes, partial(self._settled_in, settlements))
+        except BadRowError as error:
+            raise BadRowError(_blamed(settlements, str(error))) from None
+        if any_born:
+            self._backend.wake()
+        return answers
+
+    def _settled_in(
+        self, settlements: Sequence[Settlement], session: Session, lane_ids: dict[Lane, int]
+    ) -> tuple[list[Answer], bool]:
+        """Also whether a child was born. One that was answered before has its children already."""
+        given = [rows.settlement(each) for each in settlements]
+        answers = self._answers(session, given, session.batch("settle", given))
+        pairs = zip(settlements, answers, strict=True)
+        children = [
+            child
+            for each, answer in pairs
+            if answer.result is Result.DONE
+            for child in each.children
+        ]
+        taken = self._enqueued_in(session, children, lane_ids) if children else []
+        for child, (how, holder, _) in zip(children, taken, strict=True):
+            if how is Taken.CONFLICT:
+                raise BadRowError(f"{_named(child)} is there with other arguments: job {holder}")
+        return answers, any(child.taken is Taken.CREATED for child in taken)
 
     def exchange(
         self, settlements: Sequence[Settlement], wanted: Wanted
     ) -> tuple[list[Answer], list[Claim]]:
         need_tokens([each.token for each in settlements])
         need_wanted(wanted)
-        if not settlements or too_heavy(settlements):
+        alone = any(each.children for each in settlements) or too_heavy(settlements)
+        if not settlements or alone:
             return self.settle(settlements), self.claim(wanted)
         given = [rows.settlement(each) for each in settlements]
         visit = self._lanes.visit(wanted.queues, wanted.tasks)
@@ -207,6 +200,20 @@ class Ledger:
         if _DONE[State.QUEUED, False] in answers:
             self._backend.wake()
         return answers
+
+    def stopping(self, worker: str) -> list[Token]:
+        need_name("worker", worker)
+        found = self._backend.all("stopping", worker=worker, limit=MOST_ROWS)
+        return [Token(id_, lease_no, seq + 1) for id_, lease_no, seq in found]
+
+    def report(self, progress: Sequence[Progress]) -> list[Answer]:
+        need_tokens([each.token for each in progress])
+        if not progress:
+            return []
+        found: dict[int, bool] = dict(
+            self._backend.batch("report", [rows.progress(each) for each in progress])
+        )
+        return [_still_running(each.token, found) for each in progress]
 
     # --- upkeep -------------------------------------------------------------------------------
 
@@ -292,44 +299,13 @@ class Ledger:
             self._backend.wake()
         return bool(ended and ended[0][0])
 
-    def holds(self) -> list[Hold]:
-        return [rows.hold(row, self._backend.read) for row in self._backend.all("all_holds")]
-
-    # --- reading ------------------------------------------------------------------------------
-
-    def jobs(self, job_ids: Sequence[int]) -> dict[int, Job]:
-        need_batch(job_ids)
-        given: list[Values] = [{"id": job_id} for job_id in set(job_ids) if is_id(job_id)]
-        found = self._backend.batch("read_jobs", given)
-        lanes = self._lanes.named(row[1] for row in found)
-        return {row[0]: rows.job(row, lanes[row[1]], self._backend.read) for row in found}
-
-    def attempts(self, job_id: int, *, after: int = 0, limit: int = MOST_ROWS) -> list[Attempt]:
-        need_limit(limit)
-        if not is_id(job_id) or after >= 2**31:
-            return []
-        found = self._backend.all("read_attempts", job=job_id, after=after, limit=limit)
-        return [rows.attempt(row, self._backend.read) for row in found]
-
-    def output(self, job_id: int, stage: int) -> str | None:
-        if not is_id(job_id) or not 0 <= stage < MOST_STAGES:
-            return None
-        found = self._backend.all("read_output", job=job_id, stage=stage)
-        return str(found[0][0]) if found else None
-
-    def counts(self) -> dict[State, int]:
-        found: dict[str, int] = dict(self._backend.all("count_states"))
-        return {state: found.get(str(state), 0) for state in State}
-
-    def now(self) -> datetime:
-        return self._backend.read(self._backend.all("store_now")[0][0])
+    # --- waiting ------------------------------------------------------------------------------
 
     def wait(self, timeout_seconds: float) -> bool:
         return self._backend.wait(timeout_seconds)
 
-    def verify(self, *, timeout_seconds: float = 600.0) -> Verification:
-        with self._backend.snapshot(timeout_seconds) as session:
-            return verified(session, self._backend.dialect)
+    def nudge(self) -> None:
+        self._backend.nudge()
 
     # --- how a batch is written ---------------------------------------------------------------
 
@@ -342,7 +318,7 @@ class Ledger:
             given = [row_of(each) for each in part]
             return self._answers(self._backend, given, self._backend.batch(verb, given))
 
-        return self._each(batch, write, lambda why: Answer(Result.REFUSED, reason=why))
+        return in_parts(batch, write, _refused)
 
     def _answers(self, session: Session, given: list[Values], moved: list[Row]) -> list[Answer]:
         answers = {id_: _DONE[state, bool(cancel)] for id_, state, cancel in moved}
@@ -352,20 +328,29 @@ class Ledger:
                 answers[id_] = _ALREADY[state, bool(cancel)]
         return [answers.get(row["id"], _LOST) for row in given]
 
-    def _each(
-        self,
-        batch: Sequence[T],
-        write: Callable[[Sequence[T]], list[A]],
-        refused: Callable[[str], A],
-    ) -> list[A]:
-        """Write the batch; halve it where it is too heavy, or until a bad row stands alone."""
-        if not batch:
-            return []
-        if not too_heavy(batch):
+
+def _refused(why: str) -> Answer:
+    return Answer(Result.REFUSED, reason=why)
+
+
+def _still_running(token: Token, found: dict[int, bool]) -> Answer:
+    """`found` has the jobs whose token stands, and whether they are to stop."""
+    if token.job_id not in found:
+        return _LOST
+    return _DONE[State.RUNNING, bool(found[token.job_id])]
+
+
+def _named(child: NewJob) -> str:
+    key = "" if child.key is None else f" with the key {child.key!r}"
+    return f"its child {child.lane.task!r}{key}"
+
+
+def _blamed(settlements: Sequence[Settlement], why: str) -> str:
+    """Why a batch was not written, with the child's name where one is to blame."""
+    for each in settlements:
+        for child in each.children:
             try:
-                return write(batch)
-            except BadRowError as error:
-                if len(batch) == 1:
-                    return [refused(str(error))]
-        half = len(batch) // 2
-        return self._each(batch[:half], write, refused) + self._each(batch[half:], write, refused)
+                child.arguments.encode()
+            except UnicodeEncodeError:
+                return f"{_named(child)}: {why}"
+    return why

@@ -7,6 +7,7 @@ migration reads otherwise was made by something else. Both are refused, and noth
 """
 
 import hashlib
+from typing import Protocol
 
 from seawall.errors import StoreVersionError
 from seawall.store import statements
@@ -30,7 +31,14 @@ def bring_up(backend: Backend, known: list[tuple[str, str]] | None = None) -> li
     return [name for name, _ in missing]
 
 
-def need_up_to_date(backend: Backend) -> None:
+class Versioned(Session, Protocol):
+    """A database to be looked at: a backend, or a connection of a caller."""
+
+    @property
+    def dialect(self) -> str: ...
+
+
+def need_up_to_date(backend: Versioned) -> None:
     """`StoreVersionError` unless the store has every migration and no other; changes nothing."""
     missing = _missing(backend, statements.migrations(backend.dialect))
     if missing:

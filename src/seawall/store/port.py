@@ -30,28 +30,38 @@ own, or this machine's for SQLite. Callers give spans, not times, except where a
 what waits for later or is held.
 
 **Lock order.** Lanes are written in a transaction of their own, before anything else. Then, always
-in this order: keys by (task, key), jobs by id, what hangs on a job, the tally. What may meet others
-under way without an order of its own (claim, reclaim's expiry, straighten, prune) skips what is
-locked. So nobody ever waits in a circle.
+in this order: a schedule, jobs by id, keys by (task, key), what hangs on a job, the tally. What may
+meet others under way without an order of its own (claim, reclaim's expiry, straighten, prune) skips
+what is locked. So nobody ever waits in a circle.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
-from seawall.model import Attempt, Job, Settlement, Token
+from seawall.model import Attempt, Job, NewJob, Settlement, Token
 from seawall.states import State
 from seawall.store.values import (
     MOST_ROWS,
     Advance,
     Answer,
+    Backlog,
     Change,
     Claim,
+    Earlier,
     Enqueued,
+    Evidence,
+    Filter,
+    Head,
     Hold,
     Lapse,
-    NewJob,
+    Page,
+    Planned,
+    Presence,
+    Present,
+    Progress,
     Reclaim,
     Redrive,
     Release,
@@ -85,8 +95,31 @@ class Store(Protocol):
 
         Answers in the order given. A key is unique for its task as long as its job exists,
         whatever its state. A job that begins at once is born running under lease 1, and its
-        first attempt has the token (id, 1, 1).
+        first attempt has the token (id, 1, 1). Inside `transaction`, of the same thread, it is
+        written with whatever else that transaction holds.
         """
+        ...
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """Lend the store's own connection, in a transaction, to the caller's statements.
+
+        It is the driver's: apsw's on SQLite, psycopg's on PostgreSQL. What this thread enqueues
+        meanwhile goes into the same transaction; whoever waits for work is told after its end.
+        Nothing else may be asked of the store by this thread until then.
+        """
+        ...
+
+    def enqueue_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """`enqueue` inside the transaction that the caller has open on its own connection.
+
+        A connection of psycopg, SQLAlchemy (also a session), Django, or Python's own sqlite3.
+        Nothing is committed here: the jobs are there exactly if the caller commits. A SQLite file
+        that is open in this process through apsw is refused: use `transaction` then.
+        """
+        ...
+
+    async def aenqueue_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """`enqueue_on` for an async connection of psycopg or SQLAlchemy."""
         ...
 
     # --- a worker's life ----------------------------------------------------------------------
@@ -121,7 +154,10 @@ class Store(Protocol):
     def settle(self, settlements: Sequence[Settlement]) -> list[Answer]:
         """End each attempt: job, attempt and output are one write.
 
-        A job whose cancel was asked for becomes cancelled where it would have been queued.
+        A job whose cancel was asked for becomes cancelled where it would have been queued. The
+        children of a settlement, its traceback and its raw output are part of the same write; one
+        of whose children has a key that is taken by other arguments, or cannot be stored, is
+        `refused` as a whole. A child that is there already is well.
         """
         ...
 
@@ -138,6 +174,59 @@ class Store(Protocol):
         """Hand each job back to its old place, uncharged; one that had begun leaves an attempt.
 
         Asked again for a job that had not begun, it answers `lost`: no history tells.
+        """
+        ...
+
+    def stopping(self, worker: str) -> list[Token]:
+        """The worker's running jobs of which somebody asked that they stop. Reads only."""
+        ...
+
+    def report(self, progress: Sequence[Progress]) -> list[Answer]:
+        """Keep how far each attempt has come, instead of what it said before. `done` or `lost`."""
+        ...
+
+    # --- a fleet's life -----------------------------------------------------------------------
+
+    def appear(self, presence: Presence) -> None:
+        """Tell that this worker is alive now, and what it serves."""
+        ...
+
+    def leave(self, worker: str) -> None:
+        """Tell that this worker is gone for good."""
+        ...
+
+    def workers(self, *, within_seconds: float) -> list[Present]:
+        """The workers that have told of themselves within that time, the oldest first."""
+        ...
+
+    def forget_workers(self, *, older_than_seconds: float, limit: int = MOST_ROWS) -> int:
+        """Remove those that have been silent for so long; answers how many."""
+        ...
+
+    def take_turn(self, chore: str, worker: str, *, every_seconds: float) -> bool:
+        """Whether it is this worker's turn at a chore: the fleet gets one in so many seconds.
+
+        A turn is a time in the store, so nobody has to live for the next one to come.
+        """
+        ...
+
+    def plan(self, name: str, spec: str, next_at: datetime) -> Planned:
+        """The schedule of that name; made, or begun anew where its specification has changed."""
+        ...
+
+    def planned(self) -> list[Planned]:
+        """Every schedule, by name."""
+        ...
+
+    def fire(
+        self, name: str, due_at: datetime, *, next_at: datetime, job: NewJob | None
+    ) -> Enqueued | None:
+        """Move the schedule on and enqueue its job, in one transaction.
+
+        None where it no longer stands at `due_at`: another was faster. Without a job (one that
+        was missed, or must not overlap) it only moves on, which is answered None, too. Where the
+        job's key is taken, its holder is what the schedule last did; where the job is `refused`,
+        the schedule stays where it stands.
         """
         ...
 
@@ -217,6 +306,40 @@ class Store(Protocol):
         """A job's history, oldest first."""
         ...
 
+    def page(self, which: Filter, *, after: str | None = None, limit: int = 50) -> Page:
+        """Jobs that match, in an order that holds still while others come and go.
+
+        Queued ones by the time they are due, finished ones from the last that ended, all others,
+        and those of a key, from the newest; `after` is the `next` of the page before. `ValueError`
+        where it is none. A job that moves on while it is read may be left out: a page can be
+        shorter than its limit and still have a next one.
+        """
+        ...
+
+    def heads(self) -> list[Head]:
+        """Every lane in which something waits, with its first due time. Costs a look per lane."""
+        ...
+
+    def backlog(self) -> list[Backlog]:
+        """Every lane in which something waits or runs, counted."""
+        ...
+
+    def arguments(self, job_id: int) -> str | None:
+        """What a job was asked to work on."""
+        ...
+
+    def evidence(self, job_id: int, seq: int) -> Evidence | None:
+        """What an attempt left for operators."""
+        ...
+
+    def progress(self, job_id: int) -> Progress | None:
+        """How far the job said it had come, last."""
+        ...
+
+    def earlier(self, claim: Claim) -> list[Earlier]:
+        """What the claim says of earlier attempts, oldest first. Asks nothing of the database."""
+        ...
+
     def output(self, job_id: int, stage: int) -> str | None:
         """What a stage of the job left."""
         ...
@@ -234,6 +357,10 @@ class Store(Protocol):
 
         A wake-up may be missed (a process can die before it tells): polling is the floor.
         """
+        ...
+
+    def nudge(self) -> None:
+        """Wake whoever waits in this process, and nobody else. Costs nothing."""
         ...
 
     def verify(self, *, timeout_seconds: float = 600.0) -> Verification:

@@ -19,16 +19,18 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from seawall.clock import Clock
 from seawall.errors import ConfigurationError, StoreError, StoreUnavailableError
-from seawall.store import forks, statements
+from seawall.store import callers_postgres, forks, statements
 from seawall.store.backend import (
     MIGRATION_SECONDS,
     STATEMENT_SECONDS,
     ConflictError,
     Row,
+    Step,
     Values,
 )
 from seawall.store.bell import Bell
@@ -54,6 +56,9 @@ _SESSION = {
     # And a plan that must is made to look so dear that it would be compiled, each time it runs.
     "jit": "off",
 }
+
+_AS_USUAL = "SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL jit TO DEFAULT"
+"""What we tell a session for our own statements would slow down a caller's."""
 
 _POOL_NAME = "seawall"
 
@@ -100,6 +105,7 @@ class PostgresBackend:
         # A class of its own remembers for this store alone.
         self._watched: type[_Watched] = type("_Ours", (_Watched,), {})
         self._closed = False
+        self._place: callers_postgres.Place | None = None
         self._pool: ConnectionPool[_Connection] | None = None
         self._listener: Listener | None = None
         self.pooled = self._looked_at()
@@ -138,6 +144,19 @@ class PostgresBackend:
             yield _Session(connection, self._sql, self._now())
 
     @contextmanager
+    def lending(self) -> Iterator[tuple[_Connection, Callable[[Step], list[Row]]]]:
+        """As a caller expects a connection to be; it is ours again afterwards."""
+        with self._connected() as connection, connection.transaction():
+            if self.pooled:
+                self._limit(connection, self._statement_seconds)
+            else:
+                connection.execute(_AS_USUAL, prepare=False)
+            try:
+                yield connection, callers_postgres.psycopg_ask(connection, self._now())
+            finally:
+                connection.row_factory, connection.cursor_factory = tuple_row, psycopg.Cursor
+
+    @contextmanager
     def snapshot(self, timeout_seconds: float) -> "Iterator[_Session]":
         with self._connected() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -146,7 +165,7 @@ class PostgresBackend:
             yield _Session(connection, self._sql, self._now())
 
     def enqueue(self, rows: Sequence[Values]) -> list[Row]:
-        plain = all(row["key"] is None and row["worker"] is None for row in rows)
+        plain = all(row["key"] is row["worker"] is row["tags"] is None for row in rows)
         if plain and len(rows) >= ROWS_WORTH_A_COPY:
             return _retried(lambda: self._copied(rows))
         return self.batch("enqueue", rows)
@@ -183,6 +202,15 @@ class PostgresBackend:
         """None leaves it to the server."""
         return self._clock.now() if self._clock else None
 
+    def place(self) -> callers_postgres.Place:
+        if self._place is None:
+            with self._connected() as connection:
+                self._place = connection.execute(callers_postgres.WHERE).fetchall()[0]
+        return self._place
+
+    def moment(self) -> datetime | None:
+        return self._now()
+
     def written(self, time: datetime) -> str:
         return time.isoformat()
 
@@ -190,8 +218,8 @@ class PostgresBackend:
         time = cast("datetime", found)
         return time if time.tzinfo is UTC else time.astimezone(UTC)
 
-    def names(self, names: Sequence[str]) -> list[str]:
-        return list(names)
+    def names(self, names: Sequence[str] | None) -> list[str] | None:
+        return None if names is None else list(names)
 
     def ids(self, ids: Sequence[int]) -> str:
         return "{" + ",".join(map(str, ids)) + "}"  # psycopg takes far longer over a list
@@ -203,6 +231,9 @@ class PostgresBackend:
 
     def wake(self) -> None:
         self._waker.wake()
+
+    def nudge(self) -> None:
+        self._bell.ring()
 
     def _tell(self) -> None:
         with suppress(StoreError):  # whoever was to be told will look by itself

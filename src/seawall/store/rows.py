@@ -9,19 +9,25 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from seawall.faults import Fault
-from seawall.model import Attempt, Job, Lane, Lease, Outcome, Settlement, Token
+from seawall.model import Attempt, Job, Lane, Lease, NewJob, Outcome, Settlement, Token
 from seawall.states import State
 from seawall.store.backend import Row, Values
 from seawall.store.values import (
     Advance,
+    Backlog,
     Claim,
+    Earlier,
+    Filter,
     Hold,
     Lapse,
-    NewJob,
+    Planned,
+    Presence,
+    Present,
+    Progress,
     Reclaim,
     Redrive,
     Release,
@@ -31,6 +37,9 @@ from seawall.store.values import (
 
 Written = Callable[[datetime], object]
 Read = Callable[[Any], datetime]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def microseconds(seconds: float) -> int:
@@ -61,6 +70,7 @@ def new_job(given: NewJob, position: int, lane_id: int, written: Written) -> Val
         "codec": given.codec,
         "arguments": given.arguments,
         "request_id": given.request_id,
+        "tags": _json(given.tags) if given.tags else None,
         "worker": None if begin is None else begin.worker,
         "lease": None if begin is None else microseconds(begin.lease_seconds),
     }
@@ -94,6 +104,8 @@ def settlement(given: Settlement) -> Values:
         "delay": None if delay is None else microseconds(delay),
         "policy": given.policy,
         "output": given.output,
+        "traceback": given.traceback,
+        "raw_output": given.raw_output,
         "took": microseconds(given.duration_seconds),
         "ago": microseconds(given.age_seconds),
     }
@@ -146,8 +158,35 @@ def redrive(given: Redrive, lane_id: int | None) -> Values:
     return {"id": given.job_id, "lane": lane_id, "stage": stage}
 
 
+def progress(given: Progress) -> Values:
+    return {
+        "id": given.token.job_id,
+        "lease_no": given.token.lease_no,
+        "seq": given.token.seq,
+        "done": given.done,
+        "total": given.total,
+        "message": given.message,
+    }
+
+
+def presence(given: Presence) -> Values:
+    queues = None if given.queues is None else _json(given.queues)
+    return {**dataclasses.asdict(given), "queues": queues, "tasks": _json(given.tasks)}
+
+
+def filtered(given: Filter, written: Written) -> Values:
+    after, before = given.created_after, given.created_before
+    return {
+        "state": None if given.state is None else str(given.state),
+        "owner": given.owner,
+        "tag": given.tag,
+        "key": given.key,
+        "created_after": None if after is None else written(after),
+        "created_before": None if before is None else written(before),
+    }
+
+
 _FAULT_FIELDS = tuple(field for field in dataclasses.fields(Fault) if field.name != "code")
-_fault_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def fault_text(fault: Fault) -> str:
@@ -157,7 +196,7 @@ def fault_text(fault: Fault) -> str:
         value = getattr(fault, field.name)
         if value != field.default:
             kept[field.name] = value
-    return _fault_json(kept)
+    return _json(kept)
 
 
 # --- found ------------------------------------------------------------------------------------
@@ -173,8 +212,24 @@ def lane_of(named: Sequence[Any]) -> Lane:
 def fault_of(text: str | None) -> Fault | None:
     if text is None:
         return None
+    return _fault(text)
+
+
+def _fault(text: str) -> Fault:
     kept = json.loads(text)
     return Fault(**{**kept, "kinds": tuple(kept.get("kinds", ()))})
+
+
+def earlier(history: str | None) -> list[Earlier]:
+    """Times are microseconds here, on every store: nobody reads them but this."""
+    return [
+        Earlier(
+            _fault(fault),
+            None if delay is None else delay / 1_000_000,
+            _EPOCH + timedelta(microseconds=started_at),
+        )
+        for fault, delay, started_at in json.loads(history or "[]")
+    ]
 
 
 def claim(row: Row, in_lane: Lane, read: Read) -> Claim:
@@ -213,7 +268,7 @@ def job(row: Row, in_lane: Lane, read: Read) -> Job:
     (
         id_, _, state, due_at, cycle, tries, losses, seq, lease_no, worker, claimed_at,
         lease_until, cancel_requested, deadline_at, run, owner, created_at, started_at,
-        last_attempt_at, finished_at, last_fault, key,
+        last_attempt_at, finished_at, last_fault, key, tags,
     ) = row  # fmt: skip
 
     def time(found: Any) -> datetime | None:
@@ -243,6 +298,7 @@ def job(row: Row, in_lane: Lane, read: Read) -> Job:
         cancel_requested=bool(cancel_requested),
         owner=owner,
         key=key,
+        tags=tuple(sorted(json.loads(tags))) if tags else (),
         run=run,
         last_fault=fault_of(last_fault),
     )
@@ -268,3 +324,36 @@ def attempt(row: Row, read: Read) -> Attempt:
         policy=policy,
         caller_request_id=request_id,
     )
+
+
+def progress_of(row: Row) -> Progress:
+    job_id, lease_no, seq, done, total, message = row
+    return Progress(token=Token(job_id, lease_no, seq), done=done, total=total, message=message)
+
+
+def present(row: Row, read: Read) -> Present:
+    (
+        id_, host, pid, version, queues, tasks, concurrency, running, stopping, started_at, seen_at,
+    ) = row  # fmt: skip
+    told = Presence(
+        worker=id_,
+        host=host,
+        pid=pid,
+        version=version,
+        queues=None if queues is None else tuple(json.loads(queues)),
+        tasks=tuple(json.loads(tasks)),
+        concurrency=concurrency,
+        running=running,
+        stopping=bool(stopping),
+    )
+    return Present(told, read(started_at), read(seen_at))
+
+
+def planned(row: Row, read: Read) -> Planned:
+    name, spec, next_at, last_at, last_job = row
+    return Planned(name, spec, read(next_at), None if last_at is None else read(last_at), last_job)
+
+
+def backlog(row: Row, in_lane: Lane, read: Read) -> Backlog:
+    _, due, later, running, oldest = row
+    return Backlog(in_lane, due, later, running, None if oldest is None else read(oldest))

@@ -9,11 +9,12 @@ and until then its holder may renew.
 """
 
 import json
+import math
 import os
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -25,9 +26,10 @@ import apsw
 
 from seawall.clock import Clock, SystemClock
 from seawall.errors import StoreError, StoreUnavailableError
-from seawall.store import forks, statements
-from seawall.store.backend import MIGRATION_SECONDS, STATEMENT_SECONDS, Row, Values
+from seawall.store import foreign, forks, statements
+from seawall.store.backend import MIGRATION_SECONDS, STATEMENT_SECONDS, Row, Step, Values
 from seawall.store.bell import Bell
+from seawall.store.inside import SAVEPOINTS
 from seawall.store.sqlite_errors import our_errors
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -72,6 +74,7 @@ class SqliteBackend:
         self._closed = False
         self._forbidden = False
         self._at_rest = self._unread = False
+        self._lent_to: int | None = None
         self._connection: _Connection | None = None
         self._seen = -1
         self._take_new_locks()
@@ -107,6 +110,18 @@ class SqliteBackend:
             yield session
 
     @contextmanager
+    def lending(self) -> Iterator[tuple[apsw.Connection, Callable[[Step], list[Row]]]]:
+        """Without a time limit: nobody tells us when a statement of the caller's starts."""
+        with self._alone(write=True) as session, self._mine().time_limit.raised(math.inf):
+            connection = self._mine()
+            connection.time_limit.begin()
+            self._lent_to = threading.get_ident()
+            try:
+                yield connection, session.ask
+            finally:
+                self._lent_to = None
+
+    @contextmanager
     def snapshot(self, timeout_seconds: float) -> "Iterator[_Session]":
         if self._in_memory:
             with self._alone(write=False) as session:
@@ -130,6 +145,8 @@ class SqliteBackend:
     def _alone(self, *, write: bool) -> "Iterator[_Session]":
         """A thread's turn at the connection; a write is one transaction. They do not nest."""
         self._need_open()
+        if self._lent_to == threading.get_ident():
+            raise StoreError(f"{self._path}: this thread has a transaction open: end it first")
         if not self._turn.acquire(timeout=self._statement_seconds):
             raise StoreUnavailableError(f"{self._path}: other threads kept it busy for too long")
         try:
@@ -145,6 +162,12 @@ class SqliteBackend:
 
     # --- values -------------------------------------------------------------------------------
 
+    def place(self) -> str:
+        return self._path
+
+    def moment(self) -> int:
+        return self._now()
+
     def _now(self) -> int:
         return self.written(self._clock.now())
 
@@ -154,8 +177,8 @@ class SqliteBackend:
     def read(self, found: Any) -> datetime:
         return _time(found)
 
-    def names(self, names: Sequence[str]) -> str:
-        return json.dumps(list(names))
+    def names(self, names: Sequence[str] | None) -> str | None:
+        return None if names is None else json.dumps(list(names))
 
     def ids(self, ids: Sequence[int]) -> str:
         return json.dumps(ids)
@@ -166,6 +189,9 @@ class SqliteBackend:
     # --- waking -------------------------------------------------------------------------------
 
     def wake(self) -> None:
+        self._bell.ring()
+
+    def nudge(self) -> None:
         self._bell.ring()
 
     def wait(self, timeout_seconds: float) -> bool:
@@ -300,6 +326,13 @@ class _Session:
         self._connection.time_limit.begin()
         return list(self._connection.executemany(self._sql[name], given))
 
+    def ask(self, step: Step) -> list[Row]:
+        """For whoever has the connection on loan, and is to hear of errors in our words."""
+        with our_errors(self._connection.filename):
+            if step.name in SAVEPOINTS:
+                return self._connection.execute(SAVEPOINTS[step.name]).fetchall()
+            return self.all(step.name) if step.rows is None else self.batch(step.name, step.rows)
+
     def script(self, sql: str) -> None:
         self._connection.time_limit.begin()
         self._connection.execute(sql).fetchall()  # to its end, whatever it answers on the way
@@ -309,11 +342,16 @@ class _Connection(apsw.Connection):
     """A connection on which no statement runs for longer than its limit."""
 
     def __init__(self, path: str, flags: int, limit_seconds: float) -> None:
-        super().__init__(path, flags=flags, statementcachesize=200)
+        with foreign.opening(self, path):
+            super().__init__(path, flags=flags, statementcachesize=200)
         self.time_limit = _Limit(limit_seconds)
         self.time_limit.begin()
         self.set_busy_handler(self.time_limit.wait)
         self.set_progress_handler(self.time_limit.passed, _STEPS_BETWEEN_LOOKS)
+
+    def close(self, force: bool = False) -> None:
+        super().close(force)
+        foreign.closed(self)
 
     def begin_to_keep_a_log(self) -> None:
         """Switch to WAL; SQLite asks no busy handler here, so we do."""

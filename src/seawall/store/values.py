@@ -4,66 +4,32 @@ What cannot be kept is refused here, when the value is made, with a line that na
 it is refused alike whatever the database.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from seawall.faults import Fault
-from seawall.model import Lane, Token, need_name, need_span, need_spans, need_text, need_time
+from seawall.model import (
+    Job,
+    Lane,
+    NewJob,
+    Settlement,
+    Token,
+    need_lease,
+    need_name,
+    need_spans,
+    need_text,
+    need_time,
+)
 from seawall.states import FINISHED, State
 
 MOST_ROWS = 1_000
+LARGEST_AMOUNT = 2**53
 HEAVIEST_BATCH = 32 * 1024 * 1024
-SHORTEST_LEASE_SECONDS = 0.001
 SLACK_SECONDS = 5.0
 """How far apart two honest readings of the store's clock may be; beyond it a clock was wrong."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begin:
-    """Who runs a job from the moment it is born: the synchronous path.
-
-    No hold and no due time keeps it: its caller has already begun.
-    """
-
-    worker: str
-    lease_seconds: float
-
-    def __post_init__(self) -> None:
-        need_name("worker", self.worker)
-        need_lease(self.lease_seconds)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewJob:
-    """A job that is asked for. Its arguments are text already encoded by `codec`."""
-
-    lane: Lane
-    arguments: str
-    codec: str = "json"
-    key: str | None = None
-    """With a key, a task has at most one such job; the same key with other arguments is refused."""
-    run_after: datetime | None = None
-    """A time that a person chose; None is now."""
-    deadline_at: datetime | None = None
-    owner: str | None = None
-    run: int | None = None
-    request_id: str | None = None
-    begin: Begin | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.lane, Lane):
-            raise ValueError(f"lane: found {self.lane!r:.80}, expected a Lane")  # noqa: TRY004
-        need_text("arguments", self.arguments)
-        need_name("codec", self.codec)
-        for name in ("key", "owner", "request_id"):
-            if (found := getattr(self, name)) is not None:
-                need_name(name, found)
-        for name in ("run_after", "deadline_at"):
-            if (found := getattr(self, name)) is not None:
-                need_time(name, found)
 
 
 class Taken(StrEnum):
@@ -92,7 +58,8 @@ class Wanted(NamedTuple):
     """What a worker asks of `claim`."""
 
     worker: str
-    queues: Sequence[str]
+    queues: Sequence[str] | None
+    """None: every queue."""
     tasks: Sequence[str]
     limit: int
     lease_seconds: float
@@ -118,6 +85,17 @@ class Claim(NamedTuple):
     request_id: str | None
     input: str | None
     """What the stage before left; None at the first stage."""
+    history: str | None = None
+    """What its earlier attempts at this stage, in this cycle, came to; `earlier` reads it."""
+
+
+class Earlier(NamedTuple):
+    """An earlier attempt at the same stage and in the same cycle, which went wrong."""
+
+    fault: Fault
+    delay_seconds: float | None
+    """The wait that followed it."""
+    started_at: datetime
 
 
 class Result(StrEnum):
@@ -218,6 +196,130 @@ class Change(NamedTuple):
     """The job's state now; None where there is no such job."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a running attempt has come, in its own words."""
+
+    token: Token
+    done: float
+    total: float | None = None
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("done", "total"):
+            found = getattr(self, name)
+            good = isinstance(found, int | float) and 0 <= found < LARGEST_AMOUNT
+            if not (good or (name == "total" and found is None)):
+                raise ValueError(f"{name}: found {found!r:.80}, expected a number from 0 on")
+        need_name("message", self.message, empty=True)
+
+
+class Evidence(NamedTuple):
+    """What an attempt left for operators."""
+
+    traceback: str | None
+    raw_output: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which jobs are meant; what is None does not matter."""
+
+    state: State | None = None
+    task: str | None = None
+    queue: str | None = None
+    owner: str | None = None
+    tag: str | None = None
+    key: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("task", "queue", "owner", "tag", "key"):
+            if (found := getattr(self, name)) is not None:
+                need_name(name, found)
+        for name in ("created_after", "created_before"):
+            if (found := getattr(self, name)) is not None:
+                need_time(name, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list of jobs, and where the next part begins."""
+
+    jobs: tuple[Job, ...]
+    next: str | None
+    """Give it back as `after`; None where this is the end."""
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self.jobs)
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+
+class Head(NamedTuple):
+    """A lane in which something waits, and when the first of it is due."""
+
+    lane: Lane
+    due_at: datetime
+
+
+class Backlog(NamedTuple):
+    """How much of a lane waits for now, waits for later, and runs."""
+
+    lane: Lane
+    due: int
+    later: int
+    running: int
+    oldest_due_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """A worker, as it tells the store about itself."""
+
+    worker: str
+    host: str
+    pid: int
+    version: str
+    queues: tuple[str, ...] | None
+    """None: every queue."""
+    tasks: tuple[str, ...]
+    concurrency: int
+    running: int = 0
+    stopping: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("worker", "host", "version"):
+            need_name(name, getattr(self, name))
+        for name in ("queues", "tasks"):
+            for each in getattr(self, name) or ():
+                need_name(name, each)
+        for name in ("pid", "concurrency", "running"):
+            found = getattr(self, name)
+            if not isinstance(found, int) or not 0 <= found < 2**31:
+                raise ValueError(f"{name}: found {found!r:.80}, expected a number from 0 on")
+
+
+class Present(NamedTuple):
+    """A worker that told of itself, and when it did so first and last."""
+
+    presence: Presence
+    started_at: datetime
+    seen_at: datetime
+
+
+class Planned(NamedTuple):
+    """A schedule as the store keeps it: when it fires next, and what it last did."""
+
+    name: str
+    spec: str
+    next_at: datetime
+    last_at: datetime | None
+    last_job: int | None
+
+
 class Scope(StrEnum):
     """What a hold can be on."""
 
@@ -285,13 +387,20 @@ def need_tokens(tokens: Sequence[Token]) -> None:
 
 
 def too_heavy(batch: Sequence[object]) -> bool:
-    """Whether a batch of several rows carries more text than may travel at once."""
+    """Whether a batch of several rows carries more than may travel at once: text, or children."""
     return len(batch) > 1 and sum(map(_weight, batch)) > HEAVIEST_BATCH
 
 
 def _weight(row: object) -> int:
-    text = row.arguments if isinstance(row, NewJob) else getattr(row, "output", None)
-    return len(text) if text else 0
+    if isinstance(row, NewJob):
+        return len(row.arguments)
+    text = getattr(row, "output", None)
+    weight = len(text) if text else 0
+    if isinstance(row, Settlement) and (row.traceback or row.raw_output or row.children):
+        weight += len(row.traceback or "") + len(row.raw_output or "")
+        # However little a child has to say, of children there may be no more than of rows.
+        weight += sum(max(_weight(each), HEAVIEST_BATCH // MOST_ROWS) for each in row.children)
+    return weight
 
 
 def is_id(found: int) -> bool:
@@ -314,6 +423,8 @@ def need_wanted(wanted: Wanted) -> None:
     need_name("worker", wanted.worker)
     for name in ("queues", "tasks"):
         found = getattr(wanted, name)
+        if name == "queues" and found is None:
+            continue
         if isinstance(found, str):
             raise ValueError(f"{name}: found {found!r:.80}, expected a list of names")  # noqa: TRY004
     need_lease(wanted.lease_seconds)
@@ -324,11 +435,3 @@ def need_finished(state: State) -> None:
     if state not in FINISHED:
         ends = ", ".join(sorted(FINISHED))
         raise ValueError(f"state: found {state!s:.80}, expected one of {ends}")
-
-
-def need_lease(seconds: float) -> None:
-    """`ValueError` where a lease would last no time, or for ever."""
-    need_span("lease_seconds", seconds)
-    if seconds < SHORTEST_LEASE_SECONDS:
-        least = SHORTEST_LEASE_SECONDS
-        raise ValueError(f"lease_seconds: found {seconds!r}, expected at least {least}")

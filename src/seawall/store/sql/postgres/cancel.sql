@@ -24,3 +24,9 @@ RETURNING job.id, job.state;
 -- The states of those of these jobs that exist.
 SELECT job.id, job.state
 FROM json_to_recordset(%(rows)s) AS given (id bigint) JOIN seawall.job USING (id);
+
+-- name: stopping
+-- The jobs in a worker's hands of which somebody asked that they stop.
+SELECT id, lease_no, seq FROM seawall.job
+WHERE worker = %(worker)s AND cancel_requested
+ORDER BY id LIMIT %(limit)s;

@@ -21,7 +21,8 @@ taken AS (
             SELECT * FROM unnest(%(visit)s::bigint[], %(since)s::timestamptz[])
             UNION ALL SELECT lane.id, NULL FROM seawall.lane
             WHERE lane.id > %(known)s
-                AND lane.queue = ANY (%(queues)s) AND lane.task = ANY (%(tasks)s)
+                AND (%(queues)s::text[] IS NULL OR lane.queue = ANY (%(queues)s::text[]))
+                AND lane.task = ANY (%(tasks)s)
         ) AS visit (lane, since)
         CROSS JOIN LATERAL (
             SELECT waiting.id
@@ -55,6 +56,16 @@ SELECT
     taken.id, taken.lease_no, taken.seq, taken.lane, taken.cycle, taken.tries, taken.losses,
     taken.due_at, taken.lease_until, taken.deadline_at, taken.run, taken.owner,
     data.codec, data.arguments, data.request_id, input.content,
+    -- What went wrong before, at this stage; nothing to look for at a first attempt.
+    CASE WHEN taken.seq > 0 THEN (
+        SELECT json_agg(json_build_array(
+            fault, delay, (extract(epoch FROM started_at) * 1000000)::bigint
+        ) ORDER BY attempt.seq)::text
+        FROM seawall.attempt
+        WHERE attempt.job = taken.id AND attempt.seq > taken.seq - %(remembered)s
+            AND attempt.cycle = taken.cycle AND attempt.stage = taken.stage
+            AND attempt.fault IS NOT NULL
+    ) END,
     -- A lane that the caller cannot know yet.
     CASE WHEN taken.lane > %(known)s THEN (
         SELECT json_build_array(queue, task, lane.stage, upstream, priority, lane.owner)::text

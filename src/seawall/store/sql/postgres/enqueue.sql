@@ -1,5 +1,5 @@
 -- name: enqueue
--- Writes each job with its data and key, and counts it in. A row whose key is taken, or
+-- Writes each job with its data, key and tags, and counts it in. A row whose key is taken, or
 -- whose lane is gone, is left out.
 -- One statement, so that asking for one job is one round trip. Keys are taken in their order, so
 -- that two batches with the same keys wait for one another and never in a circle.
@@ -14,7 +14,7 @@ WITH given AS MATERIALIZED (
         FROM json_to_recordset(%(rows)s) AS r (
             position integer, lane bigint, task text, stage integer, key text, digest text,
             run_after timestamptz, deadline_at timestamptz, run bigint, owner text,
-            codec text, arguments text, request_id text, worker text, lease bigint
+            codec text, arguments text, request_id text, tags text, worker text, lease bigint
         )
         -- A store that was restored may lack a lane that the caller knows.
         WHERE EXISTS (SELECT FROM seawall.lane WHERE lane.id = r.lane)
@@ -47,6 +47,11 @@ born AS (
 data AS (
     INSERT INTO seawall.job_data (job, codec, arguments, request_id)
     SELECT id, codec, arguments, request_id FROM given JOIN born USING (id)
+),
+tagged AS (
+    INSERT INTO seawall.job_tag (tag, job)
+    SELECT json_array_elements_text(tags::json), id
+    FROM given WHERE tags IS NOT NULL AND id IN (SELECT id FROM born)
 ),
 counted AS (
     INSERT INTO seawall.intake (jobs) SELECT count(*) FROM born HAVING count(*) > 0

@@ -13,8 +13,11 @@ WITH gone AS (
     RETURNING id
 ),
 keys AS (DELETE FROM seawall.job_key WHERE job = ANY (ARRAY(SELECT id FROM gone))),
+tags AS (DELETE FROM seawall.job_tag WHERE job = ANY (ARRAY(SELECT id FROM gone))),
 data AS (DELETE FROM seawall.job_data WHERE job = ANY (ARRAY(SELECT id FROM gone))),
 outputs AS (DELETE FROM seawall.output WHERE job = ANY (ARRAY(SELECT id FROM gone))),
+evidence AS (DELETE FROM seawall.evidence WHERE job = ANY (ARRAY(SELECT id FROM gone))),
+progress AS (DELETE FROM seawall.progress WHERE job = ANY (ARRAY(SELECT id FROM gone))),
 attempts AS (DELETE FROM seawall.attempt WHERE job = ANY (ARRAY(SELECT id FROM gone))),
 counted AS (
     UPDATE seawall.tally SET jobs = jobs + (SELECT count(*) FROM gone)

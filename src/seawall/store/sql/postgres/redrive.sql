@@ -1,7 +1,7 @@
 -- name: redrive
 -- Sends failed jobs again, due now: a new cycle with a fresh allowance and no last fault, at the
 -- stage where it failed or at the one named. A deadline that has passed no longer binds, and
--- the outputs of stages that are to be done again are dropped.
+-- the outputs of stages that are to be done again are dropped, as is what it said of its progress.
 -- moves: redrive
 WITH given AS MATERIALIZED (
     SELECT r.*, coalesce(%(now)s::timestamptz, now()) AS now
@@ -22,6 +22,9 @@ locked AS MATERIALIZED (
 dropped AS (
     DELETE FROM seawall.output USING locked
     WHERE output.job = locked.id AND output.stage >= locked.stage
+),
+forgotten AS (
+    DELETE FROM seawall.progress USING locked WHERE progress.job = locked.id
 )
 UPDATE seawall.job
 SET state = 'queued', cycle = cycle + 1, tries = 0, losses = 0,

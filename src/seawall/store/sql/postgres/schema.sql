@@ -23,13 +23,22 @@ CREATE TABLE seawall.attempt (
     fault text,
     delay bigint,
     policy text,
-    CONSTRAINT a_delay_where_it_will_be_tried_again CHECK (((delay IS NULL) OR (outcome = ANY (ARRAY['retried'::text, 'lost'::text])))),
+    CONSTRAINT a_delay_where_it_will_be_tried_again CHECK (((delay IS NULL) OR (outcome = ANY (ARRAY['retried'::text, 'snoozed'::text, 'lost'::text])))),
     CONSTRAINT a_fault_where_something_went_wrong CHECK (((outcome = ANY (ARRAY['retried'::text, 'failed'::text, 'lost'::text])) = (fault IS NOT NULL))),
     CONSTRAINT attempt_delay_check CHECK ((delay >= 0)),
     CONSTRAINT attempt_lease_no_check CHECK ((lease_no >= 1)),
-    CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'advanced'::text, 'skipped'::text, 'retried'::text, 'failed'::text, 'cancelled'::text, 'released'::text, 'lost'::text]))),
+    CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'advanced'::text, 'skipped'::text, 'retried'::text, 'snoozed'::text, 'failed'::text, 'cancelled'::text, 'released'::text, 'lost'::text]))),
     CONSTRAINT attempt_seq_check CHECK ((seq >= 1)),
     CONSTRAINT ended_after_it_began CHECK ((started_at <= finished_at))
+);
+
+CREATE TABLE seawall.evidence (
+    job bigint NOT NULL,
+    seq integer NOT NULL,
+    traceback text,
+    raw_output text,
+    CONSTRAINT evidence_seq_check CHECK ((seq >= 1)),
+    CONSTRAINT something_was_left CHECK ((COALESCE(traceback, raw_output) IS NOT NULL))
 );
 
 CREATE TABLE seawall.hold (
@@ -125,6 +134,11 @@ CREATE TABLE seawall.job_key (
     digest text NOT NULL
 );
 
+CREATE TABLE seawall.job_tag (
+    tag text NOT NULL,
+    job bigint NOT NULL
+);
+
 CREATE TABLE seawall.lane (
     id bigint NOT NULL,
     queue text NOT NULL,
@@ -158,14 +172,64 @@ CREATE TABLE seawall.output (
     CONSTRAINT output_stage_check CHECK ((stage >= 0))
 );
 
+CREATE TABLE seawall.progress (
+    job bigint NOT NULL,
+    lease_no integer NOT NULL,
+    seq integer NOT NULL,
+    done double precision NOT NULL,
+    total double precision,
+    message text NOT NULL,
+    reported_at timestamp with time zone NOT NULL,
+    CONSTRAINT progress_done_check CHECK ((done >= (0)::double precision)),
+    CONSTRAINT progress_lease_no_check CHECK ((lease_no >= 1)),
+    CONSTRAINT progress_seq_check CHECK ((seq >= 1)),
+    CONSTRAINT progress_total_check CHECK ((total >= (0)::double precision))
+)
+WITH (fillfactor='50');
+
+CREATE TABLE seawall.schedule (
+    name text NOT NULL,
+    spec text NOT NULL,
+    next_at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone,
+    last_job bigint
+);
+
 CREATE TABLE seawall.tally (
     name text NOT NULL,
     jobs bigint NOT NULL,
     CONSTRAINT tally_jobs_check CHECK ((jobs >= 0))
 );
 
+CREATE TABLE seawall.turn (
+    chore text NOT NULL,
+    worker text NOT NULL,
+    next_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE TABLE seawall.worker (
+    id text NOT NULL,
+    host text NOT NULL,
+    pid bigint NOT NULL,
+    version text NOT NULL,
+    queues text,
+    tasks text NOT NULL,
+    concurrency bigint NOT NULL,
+    running bigint NOT NULL,
+    stopping boolean NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    CONSTRAINT worker_concurrency_check CHECK ((concurrency >= 0)),
+    CONSTRAINT worker_running_check CHECK ((running >= 0))
+)
+WITH (fillfactor='50');
+
 ALTER TABLE ONLY seawall.attempt
     ADD CONSTRAINT attempt_pkey PRIMARY KEY (job, seq);
+
+ALTER TABLE ONLY seawall.evidence
+    ADD CONSTRAINT evidence_pkey PRIMARY KEY (job, seq);
 
 ALTER TABLE ONLY seawall.hold
     ADD CONSTRAINT hold_pkey PRIMARY KEY (scope, name);
@@ -185,6 +249,9 @@ ALTER TABLE ONLY seawall.job_key
 ALTER TABLE ONLY seawall.job
     ADD CONSTRAINT job_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY seawall.job_tag
+    ADD CONSTRAINT job_tag_pkey PRIMARY KEY (tag, job);
+
 ALTER TABLE ONLY seawall.lane
     ADD CONSTRAINT lane_pkey PRIMARY KEY (id);
 
@@ -197,8 +264,20 @@ ALTER TABLE ONLY seawall.migration
 ALTER TABLE ONLY seawall.output
     ADD CONSTRAINT output_pkey PRIMARY KEY (job, stage);
 
+ALTER TABLE ONLY seawall.progress
+    ADD CONSTRAINT progress_pkey PRIMARY KEY (job);
+
+ALTER TABLE ONLY seawall.schedule
+    ADD CONSTRAINT schedule_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY seawall.tally
     ADD CONSTRAINT tally_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY seawall.turn
+    ADD CONSTRAINT turn_pkey PRIMARY KEY (chore);
+
+ALTER TABLE ONLY seawall.worker
+    ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
 
 CREATE INDEX job_deadline ON seawall.job USING btree (deadline_at) WHERE ((state = 'queued'::text) AND (deadline_at IS NOT NULL));
 
@@ -209,5 +288,11 @@ CREATE INDEX job_due_set ON seawall.job USING btree (due_set_at) WHERE ((state =
 CREATE INDEX job_finished ON seawall.job USING btree (state, finished_at) WHERE (finished_at IS NOT NULL);
 
 CREATE INDEX job_lapse ON seawall.job USING btree (lease_until) WHERE (state = 'running'::text);
+
+CREATE INDEX job_owner ON seawall.job USING btree (owner, id) WHERE (owner IS NOT NULL);
+
+CREATE INDEX job_stopping ON seawall.job USING btree (worker) WHERE cancel_requested;
+
+CREATE INDEX job_tag_job ON seawall.job_tag USING btree (job);
 
 CREATE TRIGGER attempts_are_never_changed BEFORE UPDATE ON seawall.attempt FOR EACH ROW EXECUTE FUNCTION seawall.attempts_are_never_changed();

@@ -1,11 +1,12 @@
 -- name: settle
--- Ends each attempt whose token holds: the job's new state, the attempt and its output in one
--- write. Where a cancel was asked for, what would go back to the queue is cancelled instead.
--- moves: succeed, skip, retry, fail, stop
+-- Ends each attempt whose token holds: the job's new state, the attempt, its output and its
+-- evidence in one write. Where a cancel was asked for, what would go back to the queue is cancelled instead.
+-- moves: succeed, skip, retry, snooze, fail, stop
 WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(rows)s) AS r (
         id bigint, lease_no bigint, seq bigint, state text, outcome text, counted boolean,
-        fault text, delay bigint, policy text, output text, took bigint, ago bigint
+        fault text, delay bigint, policy text, output text, traceback text, raw_output text,
+        took bigint, ago bigint
     )
     ORDER BY id
 ),
@@ -53,6 +54,11 @@ kept AS (
     INSERT INTO seawall.output (job, stage, content)
     SELECT id, stage, output FROM dated WHERE output IS NOT NULL
     ON CONFLICT (job, stage) DO UPDATE SET content = excluded.content
+),
+shown AS (
+    INSERT INTO seawall.evidence (job, seq, traceback, raw_output)
+    SELECT id, seq, traceback, raw_output FROM dated
+    WHERE traceback IS NOT NULL OR raw_output IS NOT NULL
 ),
 written AS (
     INSERT INTO seawall.attempt (job, seq, lease_no, cycle, stage, worker, started_at,

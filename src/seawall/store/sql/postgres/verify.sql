@@ -12,7 +12,7 @@ SELECT id FROM seawall.job WHERE NOT EXISTS (SELECT FROM seawall.job_data WHERE 
 LIMIT %(limit)s;
 
 -- name: rows_without_a_job
--- Data, keys, outputs and attempts belong to a job that is there.
+-- Data, keys, tags, outputs, attempts, evidence and progress belong to a job that is there.
 SELECT job FROM seawall.job_data AS loose
 WHERE NOT EXISTS (SELECT FROM seawall.job WHERE id = loose.job)
 UNION SELECT job FROM seawall.job_key AS loose
@@ -20,6 +20,12 @@ WHERE NOT EXISTS (SELECT FROM seawall.job WHERE id = loose.job)
 UNION SELECT job FROM seawall.output AS loose
 WHERE NOT EXISTS (SELECT FROM seawall.job WHERE id = loose.job)
 UNION SELECT job FROM seawall.attempt AS loose
+WHERE NOT EXISTS (SELECT FROM seawall.job WHERE id = loose.job)
+UNION SELECT job FROM seawall.job_tag AS loose
+WHERE NOT EXISTS (SELECT FROM seawall.job WHERE id = loose.job)
+UNION SELECT job FROM seawall.evidence AS loose
+WHERE NOT EXISTS (SELECT FROM seawall.job WHERE id = loose.job)
+UNION SELECT job FROM seawall.progress AS loose
 WHERE NOT EXISTS (SELECT FROM seawall.job WHERE id = loose.job)
 LIMIT %(limit)s;
 
@@ -82,4 +88,20 @@ FROM seawall.job
 LEFT JOIN seawall.attempt ON attempt.job = job.id AND attempt.seq = job.seq
 WHERE (job.state IN ('succeeded', 'skipped') OR attempt.outcome IN ('succeeded', 'skipped'))
     AND attempt.outcome IS DISTINCT FROM job.state
+LIMIT %(limit)s;
+
+-- name: evidence_of_no_attempt
+-- Evidence belongs to an attempt that history has.
+SELECT DISTINCT loose.job
+FROM seawall.evidence AS loose JOIN seawall.job AS job ON job.id = loose.job
+WHERE NOT EXISTS (
+    SELECT FROM seawall.attempt AS attempt WHERE attempt.job = loose.job AND attempt.seq = loose.seq
+)
+LIMIT %(limit)s;
+
+-- name: progress_of_no_attempt
+-- Progress was told by an attempt that has been made or is being made.
+SELECT loose.job
+FROM seawall.progress AS loose JOIN seawall.job AS job ON job.id = loose.job
+WHERE loose.lease_no > job.lease_no OR loose.seq > job.seq + 1
 LIMIT %(limit)s;

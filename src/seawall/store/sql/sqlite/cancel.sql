@@ -11,3 +11,9 @@ RETURNING id, state;
 -- name: find_states
 -- The states of those of these jobs that exist.
 SELECT id, state FROM seawall_job WHERE id = :id;
+
+-- name: stopping
+-- The jobs in a worker's hands of which somebody asked that they stop.
+SELECT id, lease_no, seq FROM seawall_job
+WHERE worker = :worker AND cancel_requested
+ORDER BY id LIMIT :limit;

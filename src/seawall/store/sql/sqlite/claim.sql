@@ -14,7 +14,7 @@ WHERE id IN (
         SELECT value AS lane FROM json_each(:visit)
         UNION ALL SELECT id FROM seawall_lane
         WHERE id > :known
-            AND queue IN (SELECT value FROM json_each(:queues))
+            AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))
             AND task IN (SELECT value FROM json_each(:tasks))
     ) AS visit
     CROSS JOIN seawall_job AS waiting INDEXED BY seawall_job_due
@@ -39,6 +39,17 @@ RETURNING
     (SELECT request_id FROM seawall_job_data WHERE job = seawall_job.id),
     (SELECT content FROM seawall_output
         WHERE job = seawall_job.id AND stage = seawall_job.stage - 1),
+    -- What went wrong before, at this stage; nothing to look for at a first attempt.
+    iif(seq > 0, (
+        SELECT json_group_array(json_array(fault, delay, started_at))
+        FROM (
+            SELECT fault, delay, started_at FROM seawall_attempt AS attempt
+            WHERE attempt.job = seawall_job.id AND attempt.seq > seawall_job.seq - :remembered
+                AND attempt.cycle = seawall_job.cycle AND attempt.stage = seawall_job.stage
+                AND attempt.fault IS NOT NULL
+            ORDER BY attempt.seq
+        )
+    ), NULL),
     -- A lane that the caller cannot know yet.
     iif(lane > :known, (
         SELECT json_array(named.queue, named.task, named.stage, named.upstream, named.priority,

@@ -1,8 +1,9 @@
 -- name: enqueue
--- Writes each job with its data and key, and counts it in. A row whose key is taken, or
+-- Writes each job with its data, key and tags, and counts it in. A row whose key is taken, or
 -- whose lane is gone, is left out.
--- Four statements for each row, where PostgreSQL has one for all: here a statement costs no round
--- trip. Each of them does nothing if the one before it did nothing.
+-- Five statements for each row, where PostgreSQL has one for all: here a statement costs no round
+-- trip. Each of them does nothing if the one before it did nothing; a job without a key is there if
+-- its lane is.
 -- moves: enqueue, begin
 INSERT INTO seawall_job (
     lane, state, due_at, due_set_at, stage, lease_no, worker, claimed_at, leased_at,
@@ -26,6 +27,10 @@ SELECT last_insert_rowid(), :codec, :arguments, :request_id WHERE changes() = 1;
 UPDATE seawall_tally SET jobs = jobs + 1 WHERE name = 'enqueued' AND changes() = 1;
 INSERT INTO seawall_job_key (task, key, job, digest)
 SELECT :task, :key, last_insert_rowid(), :digest WHERE changes() = 1 AND :key IS NOT NULL;
+INSERT INTO seawall_job_tag (tag, job)
+SELECT value, last_insert_rowid() FROM json_each(:tags)
+WHERE changes() = 1
+    OR (:key IS NULL AND EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane));
 
 -- name: find_keys
 -- Who holds each of these keys, and with which arguments.

@@ -8,12 +8,27 @@ DELETE FROM seawall_job_key WHERE job IN (
     WHERE state = :state AND finished_at IS NOT NULL AND finished_at < :now - :age
     ORDER BY finished_at, id LIMIT :limit
 );
+DELETE FROM seawall_job_tag WHERE job IN (
+    SELECT id FROM seawall_job
+    WHERE state = :state AND finished_at IS NOT NULL AND finished_at < :now - :age
+    ORDER BY finished_at, id LIMIT :limit
+);
 DELETE FROM seawall_job_data WHERE job IN (
     SELECT id FROM seawall_job
     WHERE state = :state AND finished_at IS NOT NULL AND finished_at < :now - :age
     ORDER BY finished_at, id LIMIT :limit
 );
 DELETE FROM seawall_output WHERE job IN (
+    SELECT id FROM seawall_job
+    WHERE state = :state AND finished_at IS NOT NULL AND finished_at < :now - :age
+    ORDER BY finished_at, id LIMIT :limit
+);
+DELETE FROM seawall_evidence WHERE job IN (
+    SELECT id FROM seawall_job
+    WHERE state = :state AND finished_at IS NOT NULL AND finished_at < :now - :age
+    ORDER BY finished_at, id LIMIT :limit
+);
+DELETE FROM seawall_progress WHERE job IN (
     SELECT id FROM seawall_job
     WHERE state = :state AND finished_at IS NOT NULL AND finished_at < :now - :age
     ORDER BY finished_at, id LIMIT :limit

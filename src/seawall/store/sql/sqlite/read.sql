@@ -4,7 +4,8 @@ SELECT
     job.id, job.lane, job.state, job.due_at, job.cycle, job.tries, job.losses, job.seq,
     job.lease_no, job.worker, job.claimed_at, job.lease_until, job.cancel_requested,
     job.deadline_at, job.run, job.owner, job.created_at, job.started_at, job.last_attempt_at,
-    job.finished_at, job.last_fault, job_key.key
+    job.finished_at, job.last_fault, job_key.key,
+    (SELECT json_group_array(tag) FROM seawall_job_tag WHERE seawall_job_tag.job = job.id)
 FROM seawall_job AS job LEFT JOIN seawall_job_key AS job_key ON job_key.job = job.id
 WHERE job.id = :id;
 
@@ -25,3 +26,39 @@ SELECT content FROM seawall_output WHERE job = :job AND stage = :stage;
 -- name: count_states
 -- How many jobs stand in each state.
 SELECT state, count(*) FROM seawall_job GROUP BY state;
+
+-- name: read_arguments
+-- What a job was asked to work on.
+SELECT arguments FROM seawall_job_data WHERE job = :job;
+
+-- name: read_evidence
+-- What an attempt left for operators.
+SELECT traceback, raw_output FROM seawall_evidence WHERE job = :job AND seq = :seq;
+
+-- name: heads
+-- Every lane in which something waits, and when the first of it is due. One look into each lane.
+SELECT visit.lane, visit.due_at
+FROM (
+    SELECT lane.id AS lane, (
+        SELECT waiting.due_at FROM seawall_job AS waiting
+        WHERE waiting.lane = lane.id AND waiting.state = 'queued'
+        ORDER BY waiting.due_at LIMIT 1
+    ) AS due_at
+    FROM seawall_lane AS lane
+) AS visit
+WHERE visit.due_at IS NOT NULL
+ORDER BY visit.lane;
+
+-- name: backlog
+-- How many jobs of each lane wait for now, wait for later and run, and since when the first waits.
+SELECT lane, sum(due), sum(later), sum(running), min(oldest)
+FROM (
+    SELECT lane, count(*) FILTER (WHERE due_at <= :now) AS due,
+        count(*) FILTER (WHERE due_at > :now) AS later, 0 AS running,
+        min(due_at) FILTER (WHERE due_at <= :now) AS oldest
+    FROM seawall_job AS job WHERE state = 'queued' GROUP BY lane
+    UNION ALL
+    SELECT lane, 0, 0, count(*), NULL
+    FROM seawall_job AS job WHERE state = 'running' GROUP BY lane
+) AS counted
+GROUP BY lane ORDER BY lane;

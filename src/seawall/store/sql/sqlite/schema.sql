@@ -15,7 +15,7 @@ CREATE TABLE seawall_attempt (
     started_at INTEGER NOT NULL,
     finished_at INTEGER NOT NULL,
     outcome TEXT NOT NULL CHECK (outcome IN ('succeeded', 'advanced', 'skipped', 'retried',
-        'failed', 'cancelled', 'released', 'lost')),
+        'snoozed', 'failed', 'cancelled', 'released', 'lost')),
     counted INTEGER NOT NULL CHECK (counted IN (0, 1)),
     fault TEXT,
     delay INTEGER CHECK (delay >= 0),
@@ -26,9 +26,18 @@ CREATE TABLE seawall_attempt (
         (outcome IN ('retried', 'failed', 'lost')) = (fault IS NOT NULL)
     ),
     CONSTRAINT a_delay_where_it_will_be_tried_again CHECK (
-        delay IS NULL OR outcome IN ('retried', 'lost')
+        delay IS NULL OR outcome IN ('retried', 'snoozed', 'lost')
     )
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE seawall_evidence (
+    job INTEGER NOT NULL,
+    seq INTEGER NOT NULL CHECK (seq >= 1),
+    traceback TEXT,
+    raw_output TEXT,
+    PRIMARY KEY (job, seq),
+    CONSTRAINT something_was_left CHECK (coalesce(traceback, raw_output) IS NOT NULL)
+) STRICT;
 
 CREATE TABLE seawall_hold (
     scope TEXT NOT NULL CHECK (scope IN ('queue', 'task', 'upstream')),
@@ -97,6 +106,10 @@ CREATE INDEX seawall_job_finished ON seawall_job (state, finished_at)
 
 CREATE INDEX seawall_job_lapse ON seawall_job (lease_until) WHERE state = 'running';
 
+CREATE INDEX seawall_job_owner ON seawall_job (owner, id) WHERE owner IS NOT NULL;
+
+CREATE INDEX seawall_job_stopping ON seawall_job (worker) WHERE cancel_requested;
+
 CREATE TABLE seawall_job_data (
     job INTEGER PRIMARY KEY,
     codec TEXT NOT NULL,
@@ -111,6 +124,14 @@ CREATE TABLE seawall_job_key (
     digest TEXT NOT NULL,
     PRIMARY KEY (task, key)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE seawall_job_tag (
+    tag TEXT NOT NULL,
+    job INTEGER NOT NULL,
+    PRIMARY KEY (tag, job)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX seawall_job_tag_job ON seawall_job_tag (job);
 
 CREATE TABLE seawall_lane (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -136,7 +157,45 @@ CREATE TABLE seawall_output (
     PRIMARY KEY (job, stage)
 ) STRICT;
 
+CREATE TABLE seawall_progress (
+    job INTEGER PRIMARY KEY,
+    lease_no INTEGER NOT NULL CHECK (lease_no >= 1),
+    seq INTEGER NOT NULL CHECK (seq >= 1),
+    done REAL NOT NULL CHECK (done >= 0),
+    total REAL CHECK (total >= 0),
+    message TEXT NOT NULL,
+    reported_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE seawall_schedule (
+    name TEXT PRIMARY KEY,
+    spec TEXT NOT NULL,
+    next_at INTEGER NOT NULL,
+    last_at INTEGER,
+    last_job INTEGER  -- which may have been pruned since
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE seawall_tally (
     name TEXT PRIMARY KEY,
     jobs INTEGER NOT NULL CHECK (jobs >= 0)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE seawall_turn (
+    chore TEXT PRIMARY KEY,
+    worker TEXT NOT NULL,
+    next_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE seawall_worker (
+    id TEXT PRIMARY KEY,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    version TEXT NOT NULL,
+    queues TEXT,  -- JSON; NULL: every queue
+    tasks TEXT NOT NULL,  -- JSON
+    concurrency INTEGER NOT NULL CHECK (concurrency >= 0),
+    running INTEGER NOT NULL CHECK (running >= 0),
+    stopping INTEGER NOT NULL CHECK (stopping IN (0, 1)),
+    started_at INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

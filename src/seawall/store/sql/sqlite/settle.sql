@@ -1,8 +1,8 @@
 -- name: settle
--- Ends each attempt whose token holds: the job's new state, the attempt and its output in one
--- write. Where a cancel was asked for, what would go back to the queue is cancelled instead.
--- The guard is the same in all three; the job moves last, because its row is what they ask.
--- moves: succeed, skip, retry, fail, stop
+-- Ends each attempt whose token holds: the job's new state, the attempt, its output and its
+-- evidence in one write. Where a cancel was asked for, what would go back to the queue is cancelled instead.
+-- The guard is the same in all four; the job moves last, because its row is what they ask.
+-- moves: succeed, skip, retry, snooze, fail, stop
 INSERT INTO seawall_attempt (job, seq, lease_no, cycle, stage, worker, started_at,
     finished_at, outcome, counted, fault, delay, policy)
 SELECT id, :seq, :lease_no, cycle, stage, worker, :now - :ago - :took,
@@ -15,6 +15,11 @@ FROM seawall_job
 WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
     AND :output IS NOT NULL
 ON CONFLICT (job, stage) DO UPDATE SET content = excluded.content;
+INSERT INTO seawall_evidence (job, seq, traceback, raw_output)
+SELECT id, :seq, :traceback, :raw_output
+FROM seawall_job
+WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
+    AND coalesce(:traceback, :raw_output) IS NOT NULL;
 UPDATE seawall_job
 SET state = iif(cancel_requested AND :state = 'queued', 'cancelled', :state),
     seq = :seq, tries = tries + :counted,

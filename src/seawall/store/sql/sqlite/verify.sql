@@ -11,7 +11,7 @@ SELECT id FROM seawall_job AS job WHERE NOT EXISTS (SELECT 1 FROM seawall_job_da
 LIMIT :limit;
 
 -- name: rows_without_a_job
--- Data, keys, outputs and attempts belong to a job that is there.
+-- Data, keys, tags, outputs, attempts, evidence and progress belong to a job that is there.
 SELECT job FROM seawall_job_data AS loose
 WHERE NOT EXISTS (SELECT 1 FROM seawall_job AS job WHERE id = loose.job)
 UNION SELECT job FROM seawall_job_key AS loose
@@ -19,6 +19,12 @@ WHERE NOT EXISTS (SELECT 1 FROM seawall_job AS job WHERE id = loose.job)
 UNION SELECT job FROM seawall_output AS loose
 WHERE NOT EXISTS (SELECT 1 FROM seawall_job AS job WHERE id = loose.job)
 UNION SELECT job FROM seawall_attempt AS loose
+WHERE NOT EXISTS (SELECT 1 FROM seawall_job AS job WHERE id = loose.job)
+UNION SELECT job FROM seawall_job_tag AS loose
+WHERE NOT EXISTS (SELECT 1 FROM seawall_job AS job WHERE id = loose.job)
+UNION SELECT job FROM seawall_evidence AS loose
+WHERE NOT EXISTS (SELECT 1 FROM seawall_job AS job WHERE id = loose.job)
+UNION SELECT job FROM seawall_progress AS loose
 WHERE NOT EXISTS (SELECT 1 FROM seawall_job AS job WHERE id = loose.job)
 LIMIT :limit;
 
@@ -81,4 +87,20 @@ FROM seawall_job AS job
 LEFT JOIN seawall_attempt AS attempt ON attempt.job = job.id AND attempt.seq = job.seq
 WHERE (job.state IN ('succeeded', 'skipped') OR attempt.outcome IN ('succeeded', 'skipped'))
     AND attempt.outcome IS NOT job.state
+LIMIT :limit;
+
+-- name: evidence_of_no_attempt
+-- Evidence belongs to an attempt that history has.
+SELECT DISTINCT loose.job
+FROM seawall_evidence AS loose JOIN seawall_job AS job ON job.id = loose.job
+WHERE NOT EXISTS (
+    SELECT 1 FROM seawall_attempt AS attempt WHERE attempt.job = loose.job AND attempt.seq = loose.seq
+)
+LIMIT :limit;
+
+-- name: progress_of_no_attempt
+-- Progress was told by an attempt that has been made or is being made.
+SELECT loose.job
+FROM seawall_progress AS loose JOIN seawall_job AS job ON job.id = loose.job
+WHERE loose.lease_no > job.lease_no OR loose.seq > job.seq + 1
 LIMIT :limit;

@@ -1,0 +1,136 @@
+"""The verbs that only read."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from seawall.model import MOST_STAGES, Attempt, Job
+from seawall.states import State
+from seawall.store import paging, rows
+from seawall.store.backend import Backend, Row
+from seawall.store.lanes import Lanes
+from seawall.store.values import (
+    MOST_ROWS,
+    Backlog,
+    Claim,
+    Earlier,
+    Evidence,
+    Filter,
+    Head,
+    Hold,
+    Page,
+    Progress,
+    Verification,
+    is_id,
+    need_batch,
+    need_limit,
+)
+from seawall.store.verify import verified
+
+
+class Reading:
+    """Part of the ledger: see `port.Store` for what each verb promises."""
+
+    _backend: Backend
+    _lanes: Lanes
+
+    # --- jobs ---------------------------------------------------------------------------------
+
+    def jobs(self, job_ids: Sequence[int]) -> dict[int, Job]:
+        need_batch(job_ids)
+        given = [{"id": job_id} for job_id in set(job_ids) if is_id(job_id)]
+        found = self._backend.batch("read_jobs", given)
+        lanes = self._lanes.named(row[1] for row in found)
+        return {row[0]: rows.job(row, lanes[row[1]], self._backend.read) for row in found}
+
+    def page(self, which: Filter, *, after: str | None = None, limit: int = 50) -> Page:
+        need_limit(limit)
+        order = paging.order_of(which)
+        found = self._found(order, which, paging.place(order, after), limit + 1)
+        shown = found[:limit]
+        jobs = self.jobs([id_ for _, id_ in shown])
+        # One that has moved on between the two looks is in this list no more.
+        still = [
+            jobs[id_] for _, id_ in shown if id_ in jobs and which.state in (None, jobs[id_].state)
+        ]
+        if len(found) <= limit:
+            return Page(tuple(still), None)
+        at, id_ = shown[-1]
+        last = paging.Place(None if at is None else self._backend.read(at), id_)
+        return Page(tuple(still), paging.word(order, last))
+
+    def _found(self, order: str, which: Filter, place: paging.Place, limit: int) -> list[Row]:
+        """The times and ids of the jobs that come after a place."""
+        backend = self._backend
+        lanes = self._lanes.every()
+        ours = {
+            id_: lane
+            for id_, lane in lanes.items()
+            if which.task in (None, lane.task) and which.queue in (None, lane.queue)
+        }
+        asked = rows.filtered(which, backend.written)
+        asked["after_at"] = None if place.at is None else backend.written(place.at)
+        asked |= {"after_id": place.id, "limit": limit}
+        if order == paging.QUEUED:
+            found = backend.batch(order, [{"lane": id_} for id_ in ours], **asked)
+            return sorted(found)[:limit]
+        asked["lanes"] = None if len(ours) == len(lanes) else backend.ids(list(ours))
+        asked["tasks"] = backend.names(list({lane.task for lane in ours.values()}))
+        return backend.all(order, **asked)
+
+    # --- what hangs on a job ------------------------------------------------------------------
+
+    def attempts(self, job_id: int, *, after: int = 0, limit: int = MOST_ROWS) -> list[Attempt]:
+        need_limit(limit)
+        if not is_id(job_id) or after >= 2**31:
+            return []
+        found = self._backend.all("read_attempts", job=job_id, after=after, limit=limit)
+        return [rows.attempt(row, self._backend.read) for row in found]
+
+    def arguments(self, job_id: int) -> str | None:
+        found = self._backend.all("read_arguments", job=job_id) if is_id(job_id) else ()
+        return str(found[0][0]) if found else None
+
+    def evidence(self, job_id: int, seq: int) -> Evidence | None:
+        if not is_id(job_id) or not 0 < seq < 2**31:
+            return None
+        found = self._backend.all("read_evidence", job=job_id, seq=seq)
+        return Evidence(*found[0]) if found else None
+
+    def progress(self, job_id: int) -> Progress | None:
+        found = self._backend.all("read_progress", job=job_id) if is_id(job_id) else ()
+        return rows.progress_of(found[0]) if found else None
+
+    def earlier(self, claim: Claim) -> list[Earlier]:
+        return rows.earlier(claim.history)
+
+    def output(self, job_id: int, stage: int) -> str | None:
+        if not is_id(job_id) or not 0 <= stage < MOST_STAGES:
+            return None
+        found = self._backend.all("read_output", job=job_id, stage=stage)
+        return str(found[0][0]) if found else None
+
+    # --- all of it ----------------------------------------------------------------------------
+
+    def heads(self) -> list[Head]:
+        found = self._backend.all("heads")
+        lanes = self._lanes.named(row[0] for row in found)
+        return [Head(lanes[lane_id], self._backend.read(due_at)) for lane_id, due_at in found]
+
+    def backlog(self) -> list[Backlog]:
+        found = self._backend.all("backlog")
+        lanes = self._lanes.named(row[0] for row in found)
+        return [rows.backlog(row, lanes[row[0]], self._backend.read) for row in found]
+
+    def counts(self) -> dict[State, int]:
+        found: dict[str, int] = dict(self._backend.all("count_states"))
+        return {state: found.get(str(state), 0) for state in State}
+
+    def holds(self) -> list[Hold]:
+        return [rows.hold(row, self._backend.read) for row in self._backend.all("all_holds")]
+
+    def now(self) -> datetime:
+        return self._backend.read(self._backend.all("store_now")[0][0])
+
+    def verify(self, *, timeout_seconds: float = 600.0) -> Verification:
+        with self._backend.snapshot(timeout_seconds) as session:
+            return verified(session, self._backend.dialect)

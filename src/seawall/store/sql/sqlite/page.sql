@@ -1,0 +1,103 @@
+-- name: page_queued
+-- Jobs that wait in each of these lanes, by the time they are due: at most so many of each lane.
+SELECT job.due_at, job.id
+FROM seawall_job AS job INDEXED BY seawall_job_due
+WHERE job.lane = :lane AND job.state = 'queued'
+    AND (job.due_at, job.id) > (coalesce(:after_at, -9223372036854775807), :after_id)
+    AND (:owner IS NULL OR job.owner = :owner)
+    AND (:tag IS NULL OR EXISTS (
+        SELECT 1 FROM seawall_job_tag AS tagged WHERE tagged.tag = :tag AND tagged.job = job.id
+    ))
+    AND (:created_after IS NULL OR job.created_at >= :created_after)
+    AND (:created_before IS NULL OR job.created_at < :created_before)
+ORDER BY job.due_at, job.id LIMIT :limit;
+
+-- name: page_finished
+-- Jobs that ended in a state, from the last that did.
+SELECT job.finished_at, job.id
+FROM seawall_job AS job INDEXED BY seawall_job_finished
+WHERE job.state = :state AND job.finished_at IS NOT NULL
+    AND job.finished_at <= coalesce(:after_at, 9223372036854775807)
+    AND (job.finished_at, job.id) < (coalesce(:after_at, 9223372036854775807), :after_id)
+    AND (:lanes IS NULL OR job.lane IN (SELECT value FROM json_each(:lanes)))
+    AND (:owner IS NULL OR job.owner = :owner)
+    AND (:tag IS NULL OR EXISTS (
+        SELECT 1 FROM seawall_job_tag AS tagged WHERE tagged.tag = :tag AND tagged.job = job.id
+    ))
+    AND (:created_after IS NULL OR job.created_at >= :created_after)
+    AND (:created_before IS NULL OR job.created_at < :created_before)
+ORDER BY job.finished_at DESC, job.id DESC LIMIT :limit;
+
+-- name: page_running
+-- Jobs that run, from the newest. They are few: all of them are looked at.
+SELECT NULL, job.id
+FROM seawall_job AS job INDEXED BY seawall_job_lapse
+WHERE job.state = 'running' AND job.id < :after_id
+    AND (:lanes IS NULL OR job.lane IN (SELECT value FROM json_each(:lanes)))
+    AND (:owner IS NULL OR job.owner = :owner)
+    AND (:tag IS NULL OR EXISTS (
+        SELECT 1 FROM seawall_job_tag AS tagged WHERE tagged.tag = :tag AND tagged.job = job.id
+    ))
+    AND (:created_after IS NULL OR job.created_at >= :created_after)
+    AND (:created_before IS NULL OR job.created_at < :created_before)
+ORDER BY job.id DESC LIMIT :limit;
+
+-- name: page_tagged
+-- Jobs with a tag, from the newest.
+SELECT NULL, job.id
+FROM seawall_job_tag AS tagged CROSS JOIN seawall_job AS job ON job.id = tagged.job
+WHERE tagged.tag = :tag AND tagged.job < :after_id
+    AND (:state IS NULL OR job.state = :state)
+    AND (:lanes IS NULL OR job.lane IN (SELECT value FROM json_each(:lanes)))
+    AND (:owner IS NULL OR job.owner = :owner)
+    AND (:created_after IS NULL OR job.created_at >= :created_after)
+    AND (:created_before IS NULL OR job.created_at < :created_before)
+ORDER BY tagged.job DESC LIMIT :limit;
+
+-- name: page_owned
+-- An owner's jobs, from the newest.
+SELECT NULL, job.id
+FROM seawall_job AS job INDEXED BY seawall_job_owner
+WHERE job.owner = :owner AND job.id < :after_id
+    AND (:state IS NULL OR job.state = :state)
+    AND (:lanes IS NULL OR job.lane IN (SELECT value FROM json_each(:lanes)))
+    AND (:tag IS NULL OR EXISTS (
+        SELECT 1 FROM seawall_job_tag AS tagged WHERE tagged.tag = :tag AND tagged.job = job.id
+    ))
+    AND (:created_after IS NULL OR job.created_at >= :created_after)
+    AND (:created_before IS NULL OR job.created_at < :created_before)
+ORDER BY job.id DESC LIMIT :limit;
+
+-- name: page_keyed
+-- Jobs of these tasks with a key, from the newest: at most one of each task.
+SELECT NULL, job.id
+FROM seawall_job AS job
+WHERE job.id IN (
+        SELECT held.job FROM json_each(:tasks) AS named
+        CROSS JOIN seawall_job_key AS held ON held.task = named.value AND held.key = :key
+    )
+    AND job.id < :after_id
+    AND (:state IS NULL OR job.state = :state)
+    AND (:lanes IS NULL OR job.lane IN (SELECT value FROM json_each(:lanes)))
+    AND (:owner IS NULL OR job.owner = :owner)
+    AND (:tag IS NULL OR EXISTS (
+        SELECT 1 FROM seawall_job_tag AS tagged WHERE tagged.tag = :tag AND tagged.job = job.id
+    ))
+    AND (:created_after IS NULL OR job.created_at >= :created_after)
+    AND (:created_before IS NULL OR job.created_at < :created_before)
+ORDER BY job.id DESC LIMIT :limit;
+
+-- name: page_newest
+-- Jobs from the newest.
+SELECT NULL, job.id
+FROM seawall_job AS job NOT INDEXED
+WHERE job.id < :after_id
+    AND (:state IS NULL OR job.state = :state)
+    AND (:lanes IS NULL OR job.lane IN (SELECT value FROM json_each(:lanes)))
+    AND (:owner IS NULL OR job.owner = :owner)
+    AND (:tag IS NULL OR EXISTS (
+        SELECT 1 FROM seawall_job_tag AS tagged WHERE tagged.tag = :tag AND tagged.job = job.id
+    ))
+    AND (:created_after IS NULL OR job.created_at >= :created_after)
+    AND (:created_before IS NULL OR job.created_at < :created_before)
+ORDER BY job.id DESC LIMIT :limit;
