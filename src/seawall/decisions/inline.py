@@ -108,7 +108,7 @@ class Inline:
             "duration_ms": round((now - story.attempt_started) * 1_000),
             **fault_fields(fault),
         }
-        for event in _events(verdict, fault, facts):
+        for event in verdict_events(verdict, fault, facts):
             emit(event)
         if isinstance(verdict, Fail):
             tries = f"{story.calls} attempt{'s' if story.calls > 1 else ''}"
@@ -149,7 +149,8 @@ def _refuse_coroutine(value: object, task: str) -> None:
         raise TypeError(f"{task} is async: use `await policy.acall(…)`")
 
 
-def _events(verdict: Verdict, fault: Fault, facts: dict[str, object]) -> list[Event]:
+def verdict_events(verdict: Verdict, fault: Fault, facts: dict[str, object]) -> list[Event]:
+    """What is to be said about a verdict; `facts` are the fields of `AttemptEvent`."""
     events: list[Event] = []
     if fault.code is FaultCode.CONFIG_MISSING:
         events.append(ConfigMissing(**facts))  # type: ignore[arg-type]
