@@ -8,8 +8,11 @@ import dataclasses
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
+
+import typer
 
 from seawall import presets, settings, states, telemetry
 from seawall.decisions.explain import (
@@ -119,6 +122,20 @@ def events() -> str:
     return table(("event", "level", "when", "fields"), rows)
 
 
+def commands() -> str:
+    from seawall.cli import app  # noqa: PLC0415 - the doors need the terminal's libraries
+
+    return table(("command", "what it does"), _commands("seawall", typer.main.get_command(app)))
+
+
+def _commands(path: str, command: Any) -> Iterator[tuple[str, str]]:
+    named = getattr(command, "commands", {})
+    if command.help and path != "seawall":
+        yield f"`{path}`", " ".join(command.help.split("\n\n")[0].split())
+    for name, child in named.items():
+        yield from _commands(f"{path} {name}", child)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "transitions": transitions,
     "verify-rules": verify_rules,
@@ -126,6 +143,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "policies": policies,
     "settings": all_settings,
     "events": events,
+    "commands": commands,
 }
 
 

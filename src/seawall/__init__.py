@@ -1,11 +1,13 @@
 """Durable jobs for Python that stand up to failing upstreams.
 
-The deciding part is useful alone, without a queue:
+    from seawall import Seawall
 
-    from seawall import classify, presets
+    app = Seawall()
 
-    fault = classify(error)
-    verdict = presets.get("llm-reports").decide(fault, attempt=1, rng=rng)
+    @app.task(policy="llm-reports", upstream="openai")
+    async def summarize(path: str) -> dict: ...
+
+    summarize.enqueue("a.pdf")        # and: seawall worker --app module:app
 
 A name is imported from its home when it is first used, so that `import seawall` costs next to
 nothing. The block under TYPE_CHECKING tells type checkers the same; a test holds the two together.
@@ -15,7 +17,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from seawall.app import Seawall
     from seawall.configuration import load_policies
+    from seawall.current import CurrentJob, current_job
     from seawall.decisions import breaker, budget, presets, retry_after
     from seawall.decisions.backoff import Backoff
     from seawall.decisions.breaker import Breaker
@@ -27,31 +31,68 @@ if TYPE_CHECKING:
     from seawall.decisions.policy import Fail, Policy, Retry, Verdict
     from seawall.decisions.public import AI_CODES, CONVERTER_CODES, PublicFault, PublicMap
     from seawall.decisions.rule import Rule
+    from seawall.decisions.schedule import Schedule
     from seawall.errors import (
+        ArgumentsError,
         ConfigurationError,
         FaultError,
+        JobCancelledError,
+        JobEndedError,
+        JobFailedError,
+        JobSkippedError,
+        KeyConflictError,
+        NoSuchJobError,
+        NotFinishedError,
         PolicyError,
         SeawallError,
         SettingError,
+        Skip,
+        Snooze,
+        StoreError,
+        StoreUnavailableError,
+        StoreVersionError,
         TransitionError,
         UnknownPolicyError,
     )
     from seawall.faults import Fault, FaultCode
+    from seawall.hooks import FaultReport
+    from seawall.jobs import JobHandle
+    from seawall.model import Attempt, Job, Outcome
+    from seawall.states import State
+    from seawall.store import Page
+    from seawall.tasks import Task
+    from seawall.why import Why
+    from seawall.worker.worker import Worker
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "AI_CODES": "decisions.public",
+    "ArgumentsError": "errors",
+    "Attempt": "model",
     "Backoff": "decisions.backoff",
     "Breaker": "decisions.breaker",
     "CONVERTER_CODES": "decisions.public",
     "Classifier": "decisions.classify",
     "ConfigurationError": "errors",
+    "CurrentJob": "current",
     "Fail": "decisions.policy",
     "Fault": "faults",
     "FaultCode": "faults",
     "FaultError": "errors",
+    "FaultReport": "hooks",
     "Inline": "decisions.inline",
+    "Job": "model",
+    "JobCancelledError": "errors",
+    "JobEndedError": "errors",
+    "JobFailedError": "errors",
+    "JobHandle": "jobs",
+    "JobSkippedError": "errors",
+    "KeyConflictError": "errors",
+    "NoSuchJobError": "errors",
+    "NotFinishedError": "errors",
+    "Outcome": "model",
+    "Page": "store",
     "Policy": "decisions.policy",
     "PolicyError": "errors",
     "PublicFault": "decisions.public",
@@ -59,15 +100,27 @@ _HOMES = {
     "Retry": "decisions.policy",
     "RetryBudget": "decisions.budget",
     "Rule": "decisions.rule",
+    "Schedule": "decisions.schedule",
+    "Seawall": "app",
     "SeawallError": "errors",
     "SettingError": "errors",
+    "Skip": "errors",
+    "Snooze": "errors",
+    "State": "states",
+    "StoreError": "errors",
+    "StoreUnavailableError": "errors",
+    "StoreVersionError": "errors",
+    "Task": "tasks",
     "TransitionError": "errors",
     "UnknownPolicyError": "errors",
     "Verdict": "decisions.policy",
+    "Why": "why",
+    "Worker": "worker.worker",
     "breaker": "decisions.breaker",
     "budget": "decisions.budget",
     "classifier": "decisions.classify",
     "classify": "decisions.classify",
+    "current_job": "current",
     "hidden_retries": "decisions.hidden_retries",
     "load_policies": "configuration",
     "parse_output": "decisions.output",
@@ -78,15 +131,30 @@ _HOMES = {
 __all__ = [
     "AI_CODES",
     "CONVERTER_CODES",
+    "ArgumentsError",
+    "Attempt",
     "Backoff",
     "Breaker",
     "Classifier",
     "ConfigurationError",
+    "CurrentJob",
     "Fail",
     "Fault",
     "FaultCode",
     "FaultError",
+    "FaultReport",
     "Inline",
+    "Job",
+    "JobCancelledError",
+    "JobEndedError",
+    "JobFailedError",
+    "JobHandle",
+    "JobSkippedError",
+    "KeyConflictError",
+    "NoSuchJobError",
+    "NotFinishedError",
+    "Outcome",
+    "Page",
     "Policy",
     "PolicyError",
     "PublicFault",
@@ -94,16 +162,28 @@ __all__ = [
     "Retry",
     "RetryBudget",
     "Rule",
+    "Schedule",
+    "Seawall",
     "SeawallError",
     "SettingError",
+    "Skip",
+    "Snooze",
+    "State",
+    "StoreError",
+    "StoreUnavailableError",
+    "StoreVersionError",
+    "Task",
     "TransitionError",
     "UnknownPolicyError",
     "Verdict",
+    "Why",
+    "Worker",
     "__version__",
     "breaker",
     "budget",
     "classifier",
     "classify",
+    "current_job",
     "hidden_retries",
     "load_policies",
     "parse_output",

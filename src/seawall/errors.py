@@ -5,17 +5,27 @@
     │   ├── SettingError         a setting's value, with its source and what was expected
     │   └── PolicyError          a policy's content, with its place and what is allowed
     │       └── UnknownPolicyError    no policy of that name; the message lists those there are
+    ├── ArgumentsError           arguments that a task does not take: which, and why
+    ├── KeyConflictError         the key is taken by a job with other arguments
+    ├── NoSuchJobError           no job has that id, or it was pruned
+    ├── NotFinishedError         a job did not end in the time that its caller gave it
+    ├── JobEndedError            a job ended without a result
+    │   ├── JobFailedError       as failed; `fault` says why
+    │   ├── JobSkippedError      as skipped; the message says why
+    │   └── JobCancelledError    as cancelled
     ├── StoreError               the store cannot be used as it is; the line says why
     │   ├── StoreUnavailableError    not now: unreachable, locked, too slow; asking again is safe
     │   └── StoreVersionError        made by another version of seawall, or changed by hand
     ├── TransitionError          a move that the state table does not have
     └── FaultError               raised by handlers: "this is what went wrong", already canonical
 
+    Skip, Snooze                 raised by handlers: no errors, but other ends of an attempt
+
 A store's backend has two errors of its own (`store.backend`), which the ledger turns into answers.
 An error's message is one line that says what was wrong and what to do.
 """
 
-from seawall.faults import FaultCode, code_named
+from seawall.faults import LONGEST_WAIT_SECONDS, Fault, FaultCode, code_named
 
 
 class SeawallError(Exception):
@@ -36,6 +46,45 @@ class PolicyError(ConfigurationError, ValueError):
 
 class UnknownPolicyError(PolicyError, LookupError):
     """No policy has that name."""
+
+
+class ArgumentsError(SeawallError, TypeError):
+    """A task was given arguments that it does not take; nothing was enqueued."""
+
+
+class KeyConflictError(SeawallError, ValueError):
+    """The task has a job with this key already, and with other arguments."""
+
+
+class NoSuchJobError(SeawallError, LookupError):
+    """No job has that id: it never had one, or the job was pruned."""
+
+
+class NotFinishedError(SeawallError, TimeoutError):
+    """The job has not ended yet, and goes on without its caller."""
+
+
+class JobEndedError(SeawallError):
+    """The job ended, but has no result."""
+
+    def __init__(self, message: str, fault: Fault | None = None) -> None:
+        super().__init__(message)
+        self.fault = fault
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.fault)
+
+
+class JobFailedError(JobEndedError):
+    """The job failed for good; `fault` says why."""
+
+
+class JobSkippedError(JobEndedError):
+    """The job's handler found nothing to do for it."""
+
+
+class JobCancelledError(JobEndedError):
+    """The job was cancelled."""
 
 
 class StoreError(SeawallError):
@@ -77,7 +126,7 @@ class FaultError(SeawallError):
         request_id: str | None = None,
         detail: str | None = None,
         ambiguous: bool = False,
-        raw_output: str | None = None,
+        raw_output: str | bytes | None = None,
     ) -> None:
         self.code = code_named(code)
         super().__init__(message or self.code.meaning)
@@ -86,8 +135,27 @@ class FaultError(SeawallError):
         self.request_id = request_id
         self.detail = detail
         self.ambiguous = ambiguous
-        self.raw_output = raw_output
+        if isinstance(raw_output, bytes):
+            raw_output = raw_output.decode("utf-8", "replace")
+        self.raw_output = None if raw_output is None else str(raw_output)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled by code and message; an exception is otherwise made anew by message alone."""
         return type(self), (str(self.code), str(self)), self.__dict__
+
+
+class Skip(Exception):  # noqa: N818 - it is no error
+    """What a handler raises when there is nothing to do for this job: it ends as skipped."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+
+
+class Snooze(Exception):  # noqa: N818 - it is no error
+    """What a handler raises to be called again later: no try is used up, and nothing has failed."""
+
+    def __init__(self, seconds: float) -> None:
+        if not 0 <= seconds <= LONGEST_WAIT_SECONDS:
+            raise ValueError(f"Snooze: found {seconds!r}, expected seconds from 0 on")
+        super().__init__(seconds)
+        self.seconds = float(seconds)

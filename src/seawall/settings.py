@@ -52,8 +52,7 @@ class Settings:
     )
     listen_url: str = _setting(
         "",
-        "PostgreSQL's own address, for LISTEN, where `url` leads to a pooler such as PgBouncer"
-        " (for workers, which are not in this release).",
+        "PostgreSQL's own address, for LISTEN, where `url` leads to a pooler such as PgBouncer.",
         Bounds("postgresql://…", starts=("postgresql://", "postgres://")),
     )
     policy: str = _setting(
@@ -61,9 +60,43 @@ class Settings:
     )
     lease_seconds: float = _setting(
         60.0,
-        "How long a worker may be silent before its jobs are given to another"
-        " (for workers, which are not in this release).",
+        "How long a worker may be silent before its jobs are given to another.",
         Bounds("a number of seconds from 0.5 to 86400", 0.5, 86_400.0),
+    )
+    timeout_seconds: float = _setting(
+        900.0,
+        "How long one attempt may take, for tasks that say nothing else.",
+        Bounds("a number of seconds from 0.001 to 31536000", 0.001, 31_536_000.0),
+    )
+    concurrency: int = _setting(
+        10,
+        "How many jobs a worker runs at once.",
+        Bounds("a whole number from 1 to 10000", 1, 10_000),
+    )
+    poll_seconds: float = _setting(
+        1.0,
+        "How often an idle worker looks for jobs that nobody told it of.",
+        Bounds("a number of seconds from 0.01 to 60", 0.01, 60.0),
+    )
+    grace_seconds: float = _setting(
+        30.0,
+        "How long a worker that is told to stop lets its jobs finish before it hands them back.",
+        Bounds("a number of seconds from 0 to 86400", 0.0, 86_400.0),
+    )
+    payload_bytes: int = _setting(
+        256 * 1024,
+        "How large the arguments of a job may be, as JSON.",
+        Bounds("a whole number from 1 to 16777216", 1, 16 * 1024 * 1024),
+    )
+    keep_finished_seconds: float = _setting(
+        7 * 86_400.0,
+        "How long jobs that succeeded, were skipped or cancelled are kept.",
+        Bounds("a number of seconds from 0 to 3153600000", 0.0, 3_153_600_000.0),
+    )
+    keep_failed_seconds: float = _setting(
+        0.0,
+        "How long failed jobs are kept; 0 keeps them until a person has dealt with them.",
+        Bounds("a number of seconds from 0 to 3153600000", 0.0, 3_153_600_000.0),
     )
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
@@ -150,9 +183,11 @@ def _refuse_unknown(file: Mapping[str, object], file_name: str) -> None:
 def _checked(name: str, found: object, source: str) -> Value:
     bounds: Bounds = Settings.__dataclass_fields__[name].metadata["bounds"]
     default = Settings.__dataclass_fields__[name].default
-    value = _number(found) if isinstance(default, float) else found
+    value = found if isinstance(default, str) else _number(found)
+    if isinstance(default, int) and isinstance(value, float) and value.is_integer():
+        value = int(value)
     good = isinstance(value, type(default)) and not isinstance(value, bool)
-    if good and isinstance(value, float):
+    if good and isinstance(value, int | float):
         good = bounds.minimum <= value <= bounds.maximum
     if good and isinstance(value, str):
         good = bool(value.strip()) and (not bounds.starts or value.startswith(bounds.starts))

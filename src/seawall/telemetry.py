@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from seawall.faults import Fault, FaultCode
+from seawall.states import State
 
 LOGGER = logging.getLogger("seawall")
 LOGGER.addHandler(logging.NullHandler())
@@ -35,7 +36,10 @@ class Event:
 class AttemptEvent(Event):
     """The fields that every event about a failed attempt has."""
 
+    job: int | None = None
     task: str
+    stage: int | None = None
+    state: State | None = None
     attempt: int
     max_attempts: int | None = None
     fault_code: FaultCode
@@ -46,6 +50,8 @@ class AttemptEvent(Event):
     upstream_request_id: str | None = None
     policy: str
     duration_ms: int
+    request_id: str | None = None
+    """The caller's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +82,294 @@ class ConfigMissing(AttemptEvent):
     meaning: ClassVar[str] = "Configuration is missing: every such job fails until it is there."
 
 
-EVENTS: tuple[type[Event], ...] = (RetryScheduled, GaveUp, ConfigMissing)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvent(Event):
+    """The fields that events about one job have, where nothing went wrong with its upstream."""
+
+    job: int
+    task: str
+    stage: int
+    state: State | None = None
+    attempt: int
+    duration_ms: int | None = None
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSucceeded(JobEvent):
+    name: ClassVar[str] = "job_succeeded"
+    level: ClassVar[int] = logging.DEBUG
+    meaning: ClassVar[str] = "A job is done."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSkipped(JobEvent):
+    name: ClassVar[str] = "job_skipped"
+    level: ClassVar[int] = logging.INFO
+    meaning: ClassVar[str] = "A handler found nothing to do for a job; reason is its own word."
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSnoozed(JobEvent):
+    name: ClassVar[str] = "job_snoozed"
+    level: ClassVar[int] = logging.DEBUG
+    meaning: ClassVar[str] = "A handler asked to be called again after delay_ms; no try is used up."
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCancelled(JobEvent):
+    name: ClassVar[str] = "job_cancelled"
+    level: ClassVar[int] = logging.INFO
+    meaning: ClassVar[str] = "A running job was stopped because somebody asked for it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobReleased(JobEvent):
+    name: ClassVar[str] = "job_released"
+    level: ClassVar[int] = logging.INFO
+    meaning: ClassVar[str] = "A worker that stops handed a job back, uncharged."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseLost(JobEvent):
+    name: ClassVar[str] = "lease_lost"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "A job was taken from this worker, which had not been heard of for a whole lease; what it"
+        " did for the job is not counted."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadLeftBehind(JobEvent):
+    name: ClassVar[str] = "thread_left_behind"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "An attempt was ended but its handler goes on and cannot be stopped: its slot stays taken."
+    )
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopBlocked(Event):
+    name: ClassVar[str] = "loop_blocked"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "An async handler has kept the event loop from every other one for so long; where is the"
+        " line it stands at. Await what waits, or make the task a plain function."
+    )
+
+    worker: str
+    task: str | None
+    job: int | None
+    seconds: float
+    where: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerEvent(Event):
+    """The field that every event about a worker has."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStarted(WorkerEvent):
+    name: ClassVar[str] = "worker_started"
+    level: ClassVar[int] = logging.INFO
+    meaning: ClassVar[str] = "A worker begins to claim jobs of these queues and tasks."
+
+    queues: str
+    tasks: str
+    concurrency: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStopping(WorkerEvent):
+    name: ClassVar[str] = "worker_stopping"
+    level: ClassVar[int] = logging.INFO
+    meaning: ClassVar[str] = "A worker claims nothing more and lets its jobs finish."
+
+    running: int
+    grace_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStopped(WorkerEvent):
+    name: ClassVar[str] = "worker_stopped"
+    level: ClassVar[int] = logging.INFO
+    meaning: ClassVar[str] = "A worker has written everything and is gone."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEnded(Event):
+    name: ClassVar[str] = "process_ended"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "A worker process of `--processes` ended without being told to, by an exit code or a"
+        " signal; another is started in its place after delay_ms."
+    )
+
+    process: int
+    pid: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreAway(WorkerEvent):
+    name: ClassVar[str] = "store_away"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "The store does not answer. The worker keeps what it has finished and asks again."
+    )
+
+    unwritten: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreBack(WorkerEvent):
+    name: ClassVar[str] = "store_back"
+    level: ClassVar[int] = logging.INFO
+    meaning: ClassVar[str] = "The store answers again, after so long."
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotWritten(WorkerEvent):
+    name: ClassVar[str] = "not_written"
+    level: ClassVar[int] = logging.ERROR
+    meaning: ClassVar[str] = (
+        "A worker had to end without writing what so many jobs came to: they will be run again."
+    )
+
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaimed(Event):
+    name: ClassVar[str] = "reclaimed"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "A worker was lost with a job: it is queued again after delay_ms, or failed for good."
+    )
+
+    job: int
+    task: str
+    stage: int
+    state: State | None
+    worker: str
+    losses: int
+    delay_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired(Event):
+    name: ClassVar[str] = "expired"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = "Jobs have failed because their deadlines passed while they waited."
+
+    jobs: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockPutRight(Event):
+    name: ClassVar[str] = "clock_put_right"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "A clock had been wrong: these times, set in the future, were put right."
+    )
+
+    due_times: int
+    leases: int
+    holds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned(Event):
+    name: ClassVar[str] = "pruned"
+    level: ClassVar[int] = logging.DEBUG
+    meaning: ClassVar[str] = "Jobs that ended long enough ago were removed, and counted."
+
+    state: State
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleFired(Event):
+    name: ClassVar[str] = "schedule_fired"
+    level: ClassVar[int] = logging.INFO
+    meaning: ClassVar[str] = "A schedule asked for its job, or left a fire out; reason says why."
+
+    schedule: str
+    task: str
+    due_at: str
+    job: int | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NobodyServes(Event):
+    name: ClassVar[str] = "nobody_serves"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "Jobs are due and no living worker serves their queue, or knows their task."
+    )
+
+    queue: str
+    task: str
+    waiting_seconds: float
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepFailed(Event):
+    name: ClassVar[str] = "upkeep_failed"
+    level: ClassVar[int] = logging.ERROR
+    meaning: ClassVar[str] = (
+        "A chore of the worker's upkeep broke; it is tried again at its next turn."
+    )
+
+    chore: str
+    message: str
+
+
+EVENTS: tuple[type[Event], ...] = (
+    JobSucceeded,
+    JobSkipped,
+    JobSnoozed,
+    JobCancelled,
+    JobReleased,
+    RetryScheduled,
+    GaveUp,
+    ConfigMissing,
+    LeaseLost,
+    ThreadLeftBehind,
+    LoopBlocked,
+    WorkerStarted,
+    WorkerStopping,
+    WorkerStopped,
+    ProcessEnded,
+    StoreAway,
+    StoreBack,
+    NotWritten,
+    Reclaimed,
+    Expired,
+    ClockPutRight,
+    Pruned,
+    ScheduleFired,
+    NobodyServes,
+    UpkeepFailed,
+)
 
 
 def fault_fields(fault: Fault) -> dict[str, object]:

@@ -5,8 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from seawall import FaultCode, presets, settings, telemetry
+from seawall.cli import app
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -19,6 +21,12 @@ def test_the_generated_parts_are_as_the_code_says():
     assert done.returncode == 0, done.stdout
 
 
+def commands(path, command):
+    yield f"`{path}`"
+    for name, child in getattr(command, "commands", {}).items():
+        yield from commands(f"{path} {name}", child)
+
+
 @pytest.mark.parametrize(
     ("page", "words"),
     [
@@ -26,6 +34,7 @@ def test_the_generated_parts_are_as_the_code_says():
         ("policies.md", [f"### `{name}`" for name in presets.names()]),
         ("settings.md", [f"`{settings.variable(name)}`" for name in settings.names()]),
         ("events.md", [f"`{event.name}`" for event in telemetry.EVENTS]),
+        ("commands.md", [*commands("seawall", typer.main.get_command(app))][1:]),
     ],
 )
 def test_nothing_is_left_out(page, words):

@@ -15,7 +15,8 @@ URL = f"sqlite:///{FILE}"
 
 def test_a_new_store_is_made_and_an_up_to_date_one_left_alone(seawall):
     assert seawall("migrate", "--url", URL) == (
-        "applied 0000_migrations\napplied 0001_ledger\nThe store is up to date.\n"
+        "applied 0000_migrations\napplied 0001_ledger\napplied 0002_workers\n"
+        "The store is up to date.\n"
     )
     assert seawall("migrate", SEAWALL_URL=URL) == "The store is up to date.\n"
     assert json.loads(seawall("migrate", "--json", "--url", URL)) == []

@@ -12,7 +12,19 @@ from typing import Annotated
 import typer
 
 import seawall
-from seawall.cli import demo, policy, settings, store
+from seawall.cli import (
+    demo,
+    doctor,
+    enqueue,
+    job,
+    jobs,
+    policy,
+    queues,
+    schedules,
+    settings,
+    store,
+    worker,
+)
 from seawall.cli.show import help_when_alone
 from seawall.errors import SeawallError
 
@@ -27,6 +39,17 @@ app = typer.Typer(
     help="Durable jobs for Python that stand up to failing upstreams.",
     epilog="Try [bold]seawall demo[/bold], then [bold]seawall policy list[/bold].",
 )
+app.command(name="worker", epilog=worker.EXAMPLE)(worker.worker)
+app.command(name="workers", epilog=worker.WORKERS_EXAMPLE)(worker.workers)
+app.command(name="enqueue", epilog=enqueue.EXAMPLE)(enqueue.enqueue)
+app.command(name="jobs", epilog=jobs.JOBS_EXAMPLE)(jobs.jobs)
+app.command(name="job", epilog=job.EXAMPLE)(job.job)
+app.command(name="why", epilog=jobs.WHY_EXAMPLE)(jobs.why)
+app.command(name="cancel", epilog=jobs.CANCEL_EXAMPLE)(jobs.cancel)
+app.command(name="retry", epilog=jobs.RETRY_EXAMPLE)(jobs.retry)
+app.add_typer(queues.app, name="queues", epilog=queues.EXAMPLE)
+app.command(name="schedules", epilog=schedules.EXAMPLE)(schedules.schedules)
+app.command(name="doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 app.add_typer(policy.app, name="policy")
 app.command(name="demo")(demo.demo)
 app.command(name="settings")(settings.settings)

@@ -1,13 +1,19 @@
 """How commands show things: tables for people, JSON for programs, bars for looking."""
 
+import dataclasses
 import json
-from collections.abc import Iterable, Sequence
-from typing import Annotated
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
+
+from seawall.why import span
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 ConfigFile = Annotated[
@@ -20,8 +26,13 @@ ConfigFile = Annotated[
     ),
 ]
 
+REFUSED = 1
+"""The exit code of a command that was understood and could not do what it was asked."""
 WIDEST_BAR = 32
 NARROWEST_BAR = 8
+WIDEST_LINE = 10_000
+NARROWEST_LAST = 24
+"""With less room for its last column a table is not worth printing."""
 
 
 def help_when_alone(context: typer.Context) -> None:
@@ -48,6 +59,53 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def as_data(value: Any) -> Any:
+    """A value of ours as JSON can hold it: fields by name, times in UTC."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return {field.name: as_data(getattr(value, field.name)) for field in fields}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: as_data(each) for name, each in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return {str(name): as_data(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_data(each) for each in value]
+    if isinstance(value, datetime):
+        return iso(value)
+    return str(value) if isinstance(value, str) else value
+
+
+def iso(moment: datetime | None) -> str | None:
+    """A moment in UTC, for programs."""
+    return None if moment is None else moment.astimezone(UTC).isoformat()
+
+
+def ago(moment: datetime | None, now: datetime) -> str:
+    """A moment as people say it: `3 min ago`, `in 2 h`."""
+    if moment is None:
+        return "–"
+    if moment > now:
+        return f"in {span(moment - now)}"
+    passed = now - moment
+    return "now" if passed < timedelta(seconds=1) else f"{span(passed)} ago"
+
+
+def refusal(line: str) -> int:
+    """Say on standard error why something was not done; the exit code that says so, too."""
+    hint(line)
+    return REFUSED
+
+
+def harmless(text: str) -> str:
+    """Text of others as a terminal may be given it: what would steer the terminal is spelled out."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
+def hint(line: str) -> None:
+    """A remark that is no part of the output."""
+    typer.echo(f"seawall: {line}", err=True)
+
+
 def indented(text: str, by: int = 2) -> Padding:
     """Text whose every line, wrapped ones too, stands a little to the right."""
     return Padding(text, (0, 0, 0, by))
@@ -64,6 +122,47 @@ def table(
         made.add_column(name, justify=justify, no_wrap=place < last)  # type: ignore[arg-type]
     for row in rows:
         made.add_row(*row)
+    return made
+
+
+def listing(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
+) -> None:
+    """Print rows: a table where there is room, one below the other on a narrow terminal.
+
+    What goes into a pipe or a file is as wide as it needs to be: each row stays one line.
+    """
+    out, made = console(), table(columns, rows, right=right)
+    unbounded = out.options.update(max_width=WIDEST_LINE)
+    natural = Measurement.get(out, unbounded, made).maximum
+    last = max(len(Text.from_markup(row[-1])) for row in [columns, *rows])
+    if natural <= out.width or (
+        out.is_terminal and natural - last + NARROWEST_LAST <= out.width and last > NARROWEST_LAST
+    ):
+        out.print(made)
+    elif not out.is_terminal:
+        out.width = natural
+        out.print(made)
+    else:
+        for row in rows:
+            _print_below(out, columns, row)
+
+
+def _print_below(out: Console, columns: Sequence[str], row: Sequence[str]) -> None:
+    out.print(f"[bold]{row[0]}[/bold]")
+    for name, value in zip(columns[1:], row[1:], strict=True):
+        if value.strip():
+            out.print(indented(f"[dim]{name.lower()}[/dim] {value}".lstrip()))
+
+
+def fields(pairs: Iterable[tuple[str, str]]) -> Table:
+    """Names and what they are, a pair a line; pairs without a value are left out."""
+    made = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in pairs:
+        if value:
+            made.add_row(name, value)
     return made
 
 

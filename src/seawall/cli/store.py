@@ -1,21 +1,16 @@
 """`seawall migrate` and `seawall verify`: the store itself, without any job being touched."""
 
-from typing import Annotated
-
 import typer
 from rich.markup import escape
 
 from seawall import configuration
 from seawall.cli import show
+from seawall.cli.apps import Url
 from seawall.cli.show import AsJson, ConfigFile
 from seawall.store import migrate_store, verify_store
 from seawall.store.values import Verification
 
 BROKEN = 1
-Url = Annotated[
-    str | None,
-    typer.Option("--url", metavar="URL", help="Where jobs are kept. Default: $SEAWALL_URL."),
-]
 
 
 def migrate(url: Url = None, config: ConfigFile = None, as_json: AsJson = False) -> None:

@@ -1,0 +1,380 @@
+"""The application: its tasks, its settings, its store. Everything is asked for through it.
+
+    app = Seawall()          # $SEAWALL_URL, else sqlite:///seawall.db
+
+Making one reads the configuration and nothing else; the store is opened when it is first needed,
+once for the process, by whichever thread comes first.
+"""
+
+import random
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar, overload
+
+from seawall import configuration
+from seawall.clock import Clock, SystemClock
+from seawall.configuration import Configuration
+from seawall.decisions.classify import Classifier
+from seawall.decisions.policy import Policy
+from seawall.decisions.schedule import Schedule
+from seawall.errors import ArgumentsError, ConfigurationError, NoSuchJobError, SeawallError
+from seawall.hooks import FaultHook, Hooks
+from seawall.jobs import JobHandle, plain
+from seawall.model import Job
+from seawall.queue import Queue
+from seawall.settings import Settings
+from seawall.states import State
+from seawall.store import (
+    Filter,
+    Hold,
+    Page,
+    Redrive,
+    Scope,
+    Store,
+    Verification,
+    open_store,
+)
+from seawall.tasks import Request, Task
+from seawall.why import Why, why
+
+LONGEST_SCHEDULE_NAME = 100
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A job that is asked for again and again, under a name."""
+
+    name: str
+    schedule: Schedule
+    request: Request[Any]
+
+
+class Seawall:
+    """An application: declare tasks on it, ask for jobs through it, let workers serve it."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        config: str | Path | None = None,
+        policies: Iterable[Policy] = (),
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        **settings: float | str,
+    ) -> None:
+        """Settings given here are as strong as flags: see `seawall settings`.
+
+        `clock` and `rng` are for tests: the time that the store and the workers go by, and the
+        dice of delays.
+        """
+        self._config = config
+        self._own_policies = {policy.name: policy for policy in policies}
+        self._clock = clock
+        self.clock: Clock = clock or SystemClock()
+        self.rng = rng or random.Random()
+        self._flags: dict[str, object] = {"url": url, **settings}
+        self._configuration = self._configured()
+        self.tasks: dict[str, Task[..., Any, Any]] = {}
+        self.schedules: dict[str, Scheduled] = {}
+        self.classifier = Classifier()
+        self.hooks = Hooks()
+        self._store: Store | None = None
+        self._opening = threading.Lock()
+        self._queue = Queue(self)
+
+    # --- configuration ------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        """What the application was told, already checked."""
+        return self._configuration.settings
+
+    def configure(self, **flags: object) -> None:
+        """Take these settings as well, where they are not None; before the store is in use."""
+        given = {name: value for name, value in flags.items() if value is not None}
+        if given and self._store is not None:
+            raise SeawallError("the application is in use: configure it before the first job")
+        self._flags = {**self._flags, **given}
+        self._configuration = self._configured()
+
+    def _configured(self) -> Configuration:
+        return configuration.load(self._config, flags=self._flags)
+
+    def policy(self, named: str | Policy | None = None) -> Policy:
+        """The policy of that name: this application's own, the file's, or a preset."""
+        if isinstance(named, Policy):
+            return named
+        name = self.settings.policy if named is None else named
+        return self._own_policies.get(name) or self._configuration.policy(named)
+
+    @property
+    def given_clock(self) -> Clock | None:
+        """The clock that stands in for the store's own, where there is one."""
+        return self._clock
+
+    @property
+    def store(self) -> Store:
+        """The store, opened when it is first asked for."""
+        if self._store is None:
+            with self._opening:
+                if self._store is None:
+                    self._store = open_store(
+                        self.settings.url,
+                        listen_url=self.settings.listen_url or None,
+                        clock=self._clock,
+                    )
+        return self._store
+
+    @contextmanager
+    def replaced(self, store: Store, clock: Clock, rng: random.Random) -> Iterator[None]:
+        """Use this store, clock and dice instead, until the end of the block: for tests."""
+        before = (self._store, self._clock, self.clock, self.rng)
+        self._store, self._clock, self.clock, self.rng = store, clock, clock, rng
+        try:
+            yield
+        finally:
+            self._store, self._clock, self.clock, self.rng = before
+
+    def close(self) -> None:
+        """Let go of the store; the next use opens it anew."""
+        with self._opening:
+            store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    # --- declaring ----------------------------------------------------------------------------
+
+    @overload
+    def task(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        policy: str | Policy | None = None,
+        queue: str = "default",
+        upstream: str = "",
+        priority: int = 0,
+        timeout_seconds: float | None = None,
+        isolated: bool = False,
+        memory_mib: int | None = None,
+    ) -> "_Declare": ...
+    def task(self, *function: Any, **said: Any) -> Any:
+        """Make a task of a function: async, plain (run in a thread), or isolated (a process).
+
+        `name` is what its jobs are kept under, by default the function's; `policy` judges its
+        faults; `upstream` is what it calls. An attempt that takes longer than `timeout_seconds`
+        ends as TIMEOUT. `isolated=True` runs it in a process of its own, which can be killed and
+        have its memory limited to `memory_mib`.
+        """
+        if function:
+            return self._declared(*function, **said)
+        return lambda function: self._declared(function, **said)
+
+    def _declared(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        policy: str | Policy | None = None,
+        timeout_seconds: float | None = None,
+        **said: Any,
+    ) -> Task[..., Any, Any]:
+        name = name or function.__name__
+        if name in self.tasks:
+            raise ConfigurationError(f"task {name}: is declared twice; give one another name")
+        try:
+            chosen = self.policy(policy)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"task {name}: {error}") from None
+        if timeout_seconds is None:
+            timeout_seconds = self.settings.timeout_seconds
+        said = {
+            "queue": "default", "upstream": "", "priority": 0, "isolated": False,
+            "memory_mib": None, **said,
+        }  # fmt: skip
+        task: Task[..., Any, Any] = Task(
+            self, function, name=name, policy=chosen, timeout_seconds=timeout_seconds, **said
+        )
+        self.tasks[name] = task
+        return task
+
+    def schedule(
+        self,
+        request: Request[Any],
+        *,
+        name: str | None = None,
+        cron: str | None = None,
+        every: timedelta | float | None = None,
+        timezone: str = "UTC",
+        missed: Literal["skip", "once", "all"] = "once",
+        overlap: Literal["allow", "skip"] = "skip",
+    ) -> None:
+        """Ask for the job again and again: `app.schedule(report.job("eu"), cron="0 3 * * *")`.
+
+        The fleet fires it once, whatever the number of workers. `missed` says what becomes of
+        fires that no worker was there to make; with `overlap="skip"` a fire is left out while the
+        job of the one before is unfinished.
+        """
+        name = name or request.task.name
+        if name in self.schedules:
+            raise ConfigurationError(f"schedule {name}: is declared twice; give one another name")
+        if not 1 <= len(name) <= LONGEST_SCHEDULE_NAME:
+            raise ConfigurationError(
+                f"schedule {name[:20]}…: its name: expected 1 to {LONGEST_SCHEDULE_NAME} characters"
+            )
+        if request.options.key is not None or request.options.connection is not None:
+            raise ConfigurationError(f"schedule {name}: its job takes no key and no connection")
+        seconds = every.total_seconds() if isinstance(every, timedelta) else every
+        try:
+            chosen = Schedule(
+                cron=cron, every_seconds=seconds, timezone=timezone, missed=missed, overlap=overlap
+            )
+        except ConfigurationError as error:
+            raise ConfigurationError(f"schedule {name}: {error}") from None
+        self.schedules[name] = Scheduled(name, chosen, request)
+
+    def on_fault(self, hook: FaultHook) -> FaultHook:
+        """Have the function called with every `FaultReport`, for error trackers."""
+        return self.hooks.add(hook)
+
+    # --- asking -------------------------------------------------------------------------------
+
+    def ask(self, request: Request[R]) -> JobHandle[R]:
+        """Ask for one job."""
+        return self._queue.ask(request)
+
+    async def aask(self, request: Request[R]) -> JobHandle[R]:
+        """The async twin of `ask`."""
+        return await self._queue.aask(request)
+
+    def enqueue_many(self, requests: Iterable[Request[R]]) -> list[JobHandle[R]]:
+        """Ask for many jobs, a thousand in each write: `app.enqueue_many(map(task.job, paths))`.
+
+        Each thousand is written whole or not at all; inside `transaction`, all of them. Where a
+        key is taken by other arguments, the rest is written and then `KeyConflictError` raised.
+        """
+        return self._queue.ask_many(requests)
+
+    async def aenqueue_many(self, requests: Iterable[Request[R]]) -> list[JobHandle[R]]:
+        """The async twin of `enqueue_many`."""
+        return await self._queue.aask_many(requests)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Lend the store's own connection, in a transaction: what is enqueued meanwhile is in it.
+
+        The connection is apsw's on SQLite and psycopg's on PostgreSQL. All of it is there at the
+        end of the block, or, where the block raises, nothing.
+        """
+        with self.store.transaction() as connection:
+            yield connection
+
+    # --- people -------------------------------------------------------------------------------
+
+    def job(self, job_id: int) -> JobHandle[Any]:
+        """The job of that id; `NoSuchJobError` where there is none."""
+        found = self._found(job_id)
+        task = self.tasks.get(found.task)
+        return JobHandle(self, job_id, plain if task is None else task.signature.read_result)
+
+    def jobs(
+        self,
+        *,
+        state: State | str | None = None,
+        task: str | None = None,
+        queue: str | None = None,
+        owner: str | None = None,
+        tag: str | None = None,
+        key: str | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page:
+        """Jobs that match, a page at a time; give a page's `next` as `after` for the one that
+        follows. Queued ones in the order of their due times, finished ones from the last that
+        ended, all others from the newest.
+        """
+        try:
+            which = Filter(
+                state=None if state is None else State(state),
+                task=task,
+                queue=queue,
+                owner=owner,
+                tag=tag,
+                key=key,
+                created_after=created_after,
+                created_before=created_before,
+            )
+            return self.store.page(which, after=after, limit=limit)
+        except ValueError as error:
+            raise ArgumentsError(str(error)) from None
+
+    def cancel(self, job_id: int) -> bool:
+        """Cancel a queued job, ask a running one to stop; false where it had already ended."""
+        (change,) = self.store.cancel([job_id])
+        if change.state is None:
+            raise NoSuchJobError(f"there is no job {job_id}; it may have been pruned")
+        return change.done
+
+    def retry(self, job_id: int) -> bool:
+        """Send a failed job again, with a fresh allowance and all its history; false where it has
+        not failed.
+        """
+        (change,) = self.store.redrive([Redrive(job_id)])
+        if change.state is None:
+            raise NoSuchJobError(f"there is no job {job_id}; it may have been pruned")
+        return change.done
+
+    def why(self, job_id: int) -> Why:
+        """Why the job is not running now, in words."""
+        return why(self.store, self._found(job_id), self.tasks)
+
+    def pause(self, queue: str, *, reason: str = "paused by hand") -> None:
+        """Let no job of the queue begin until `resume`; those that run go on."""
+        try:
+            self.store.hold(Scope.QUEUE, queue, reason=reason)
+        except ValueError as error:
+            raise ArgumentsError(str(error)) from None
+
+    def resume(self, queue: str) -> bool:
+        """Let the queue's jobs begin again; false where it was not paused."""
+        return self.store.resume(Scope.QUEUE, queue)
+
+    def holds(self) -> list[Hold]:
+        """What is paused or held, and why."""
+        return self.store.holds()
+
+    def verify(self) -> Verification:
+        """Prove that no job was lost and that every rule of the ledger holds. Reads only."""
+        return self.store.verify()
+
+    def _found(self, job_id: int) -> Job:
+        found = self.store.jobs([job_id]).get(job_id)
+        if found is None:
+            raise NoSuchJobError(f"there is no job {job_id}; it may have been pruned")
+        return found
+
+
+class _Declare:
+    """What `app.task(…)` answers: it makes a task of the function below it."""
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+    def __call__(self, function: Any, /) -> Any: ...

@@ -1,0 +1,230 @@
+"""What a task takes and gives, checked against its function's types and kept as JSON.
+
+Arguments are checked where they are given, so that a mistake is the caller's at once and not a
+dead letter's a day later; they are read back by the same types before the handler is called. Types
+are whatever pydantic knows: plain values, dataclasses, models, dates, paths, enums. What has no
+type may be anything that JSON can hold. NaN and infinities are refused: JSON has none.
+"""
+
+import inspect
+import json
+import math
+import typing
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from seawall.errors import ArgumentsError, ConfigurationError
+from seawall.redact import one_line
+
+if typing.TYPE_CHECKING:
+    from pydantic import ConfigDict, TypeAdapter
+
+CODEC = "json"
+_MOST_PROBLEMS = 3
+_DEEPEST = 100
+_WRAPPED = '{"value":'
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments."""
+
+
+class Signature:
+    """A function's parameters and result, as the types that guard them.
+
+    The types are looked at when they are first needed: pydantic is not imported with `seawall`.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self._name = name
+        self._function = function
+        self._signature = inspect.signature(function)
+        self._parameters = list(self._signature.parameters.items())
+
+    def write(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The arguments as JSON; `ArgumentsError` where the function does not take them."""
+        try:
+            given = self._signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise ArgumentsError(f"{self._name}: {error}; it takes {self._signature}") from None
+        try:
+            model = self._takes.validate_python(given)
+            if self._has_sets:
+                model = _in_order(model)
+            text = self._takes.dump_json(
+                model,
+                by_alias=True,
+                include=model.model_fields_set,
+                round_trip=True,
+                warnings=False,
+            ).decode()
+            refuse_nan(text, given)
+            self._takes.validate_json(text)  # what cannot be read back is better known now
+        except (ValueError, TypeError, RecursionError, OverflowError) as error:
+            raise ArgumentsError(f"{self._name}: {problems(error)}") from None
+        return text
+
+    def read(self, text: str) -> Call:
+        """The arguments of a call, from what `write` made; `ValueError` where they do not fit."""
+        model = self._takes.validate_json(text)
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        before: dict[str, Any] = {}
+        for place, (name, parameter) in enumerate(self._parameters):
+            given = _field(place) in model.model_fields_set
+            value = getattr(model, _field(place)) if given else parameter.default
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                if given and value:  # what stands before these can then be given by place only
+                    args, kwargs = [*args, *before.values(), *value], {}
+            elif parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+                if given:
+                    args.append(value)
+            elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                kwargs.update(value if given else {})
+            else:
+                before[name] = value
+                if given:
+                    kwargs[name] = value
+        return tuple(args), kwargs
+
+    def write_result(self, value: object) -> str | None:
+        """What the function returned, as JSON; `TypeError` or `ValueError` where it is none.
+
+        It is not held to its type: what a call has paid for is kept, whatever its shape.
+        """
+        if value is None:
+            return None
+        model = self._gives.validate_python({}).model_copy(update={"value": value})
+        text = self._gives.dump_json(model, by_alias=True, round_trip=True, warnings=False).decode()
+        refuse_nan(text, value)
+        return text[len(_WRAPPED) : -1]
+
+    def read_result(self, text: str | None) -> Any:
+        """What `write_result` made, in the function's own type."""
+        return None if text is None else self._gives.validate_json(f"{_WRAPPED}{text}}}").value
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        try:
+            return typing.get_type_hints(self._function, include_extras=True)
+        except Exception as error:  # noqa: BLE001 - an annotation in quotes may be any code
+            raise ConfigurationError(
+                f"{self._name}: its types cannot be looked up: {one_line(str(error))};"
+                " name types that the module defines, not the function around it"
+            ) from None
+
+    @cached_property
+    def _takes(self) -> "TypeAdapter[Any]":
+        """A model with a field for each parameter, in order; names of ours cannot clash."""
+        from pydantic import Field, create_model  # noqa: PLC0415 - as above
+
+        fields: dict[str, Any] = {}
+        for place, (name, parameter) in enumerate(self._parameters):
+            hint = self._hints.get(name, Any)
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                hint = list[hint]  # type: ignore[valid-type]
+            elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                hint = dict[str, hint]  # type: ignore[valid-type]
+            optional = parameter.kind in _VARIADIC or parameter.default is not parameter.empty
+            fields[_field(place)] = (hint, Field(None if optional else ..., alias=name))
+        return self._adapter(lambda: create_model(self._name, __config__=_config(), **fields))
+
+    @cached_property
+    def _has_sets(self) -> bool:
+        return any("set[" in str(hint) or "set'" in str(hint) for hint in self._hints.values())
+
+    @cached_property
+    def _gives(self) -> "TypeAdapter[Any]":
+        """A model around the value, which lends its configuration to types that have none."""
+        from pydantic import create_model  # noqa: PLC0415 - as above
+
+        hint = self._hints.get("return", Any)
+        return self._adapter(
+            lambda: create_model(self._name, __config__=_config(), value=(hint, None))
+        )
+
+    def _adapter(self, made: Callable[[], Any]) -> "TypeAdapter[Any]":
+        from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415 - as above
+
+        try:
+            return TypeAdapter(made())
+        except PydanticUserError as error:
+            raise ConfigurationError(
+                f"{self._name}: has a type that cannot be kept as JSON: {one_line(str(error))}"
+            ) from None
+
+
+def problems(error: Exception) -> str:
+    """What is wrong with a value and where, in one line, without quoting the value."""
+    errors = getattr(error, "errors", None)
+    if not callable(errors):
+        return one_line(str(error))
+    found = errors(include_input=False, include_url=False, include_context=False)
+    said = [f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {one['msg']}" for one in found]
+    rest = f"; and {len(said) - _MOST_PROBLEMS} more" if len(said) > _MOST_PROBLEMS else ""
+    return one_line("; ".join(said[:_MOST_PROBLEMS]) + rest)
+
+
+def _field(place: int) -> str:
+    return f"p{place}"
+
+
+def _config() -> "ConfigDict":
+    from pydantic import ConfigDict  # noqa: PLC0415 - as above
+
+    return ConfigDict(
+        extra="forbid",
+        ser_json_inf_nan="constants",  # so that they are seen and refused, not turned into null
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
+    )
+
+
+def _in_order(model: Any) -> Any:
+    """The model with its sets as lists: a set has no order, and equal ones must be equal text."""
+    changed = {name: _ordered(getattr(model, name)) for name in model.model_fields_set}
+    return model.model_copy(update=changed)
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, set | frozenset):
+        return sorted(
+            (_ordered(each) for each in value), key=lambda each: (str(type(each)), repr(each))
+        )
+    if isinstance(value, list | tuple):
+        return [_ordered(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _ordered(each) for key, each in value.items()}
+    return value
+
+
+def refuse_nan(text: str, value: object) -> None:
+    """`ValueError` where a number that JSON does not have is in the value.
+
+    Some types write such a number as null, so where there is a null the value itself is looked at.
+    """
+    if "NaN" in text or "Infinity" in text:
+        json.loads(text, parse_constant=_refuse)
+    if "null" in text:
+        _look_for_nan(value, 0)
+
+
+def _look_for_nan(value: object, depth: int) -> None:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            _refuse(str(value))
+    elif isinstance(value, str | bytes | int) or value is None or depth > _DEEPEST:
+        return
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            _look_for_nan(each, depth + 1)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            _look_for_nan(each, depth + 1)
+    elif hasattr(value, "__dict__"):
+        _look_for_nan(vars(value), depth + 1)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} cannot be kept: JSON has no such number")

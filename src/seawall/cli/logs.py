@@ -1,0 +1,98 @@
+"""Log lines on standard error: for people, or one JSON object a line for programs.
+
+An event of ours comes with its fields (`telemetry`); whatever other loggers say comes as the event
+`log`. Lines of others pass through the same sieve for secrets as our own: clients log addresses.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from seawall.redact import without_secrets
+
+OTHERS = "log"
+"""The event of a record that is not one of ours."""
+
+
+class LogFormat(StrEnum):
+    """How a log line looks."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """What is not logged: anything below."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class TextFormatter(logging.Formatter):
+    """Time, level, and the event with its fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = _time(record).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        line = record.getMessage()
+        if not hasattr(record, "seawall"):
+            line = f"{record.name}: {_cleaned(line)}"
+        trace = _trace(record)
+        rest = f"\n{trace}" if trace else ""
+        return f"{time}Z {record.levelname:<7} {line}{rest}"
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object: time, level, event and its fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, object] = {
+            "time": _time(record).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+        }
+        fields = getattr(record, "seawall", None)
+        if isinstance(fields, dict):
+            said |= fields
+        else:
+            message = _cleaned(record.getMessage())
+            said |= {"event": OTHERS, "logger": record.name, "message": message}
+        if trace := _trace(record):
+            said["traceback"] = trace
+        return json.dumps(said, ensure_ascii=False, default=str)
+
+
+@contextmanager
+def shown(style: LogFormat, level: LogLevel) -> Iterator[None]:
+    """Log to standard error until the end of the block; warnings of Python, too."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if style is LogFormat.JSON else TextFormatter())
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(level.name)
+    logging.captureWarnings(capture=True)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(capture=False)
+        root.setLevel(before)
+        root.removeHandler(handler)
+
+
+def _time(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)
+
+
+def _trace(record: logging.LogRecord) -> str:
+    if not record.exc_info or record.exc_info[0] is None:
+        return ""
+    return _cleaned(logging.Formatter().formatException(record.exc_info))
+
+
+def _cleaned(text: str) -> str:
+    return "\n".join(without_secrets(line) for line in text.splitlines())

@@ -1,0 +1,197 @@
+"""`seawall queues`: what waits where, what is held, who serves it; pausing and resuming."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from seawall.app import Seawall
+from seawall.cli import apps, show
+from seawall.cli.apps import AppName, Url
+from seawall.cli.show import AsJson, ConfigFile
+from seawall.errors import ConfigurationError
+from seawall.model import Lane
+from seawall.store import Hold, Scope, Store
+from seawall.why import ALIVE_SECONDS, span
+
+EXAMPLE = 'Example: [bold]seawall queues pause mail --why "the provider is down"[/bold]'
+NO_REASON = "paused by hand"
+
+app = typer.Typer(invoke_without_command=True)
+QueueName = Annotated[str, typer.Argument(metavar="NAME", help="The queue.")]
+
+
+@dataclass(slots=True)
+class _Queue:
+    """One line of the list."""
+
+    due: int = 0
+    later: int = 0
+    running: int = 0
+    oldest_due_at: datetime | None = None
+    lanes: list[Lane] = field(default_factory=list)
+    holds: list[Hold] = field(default_factory=list)
+    workers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """What was said before the name of the command counts for it, too."""
+
+    app: str | None
+    url: str | None
+    config: str | None
+
+    def over(self, app: str | None, url: str | None, config: str | None) -> "_Where":
+        return _Where(app or self.app, url or self.url, config or self.config)
+
+
+@app.callback()
+def queues(
+    context: typer.Context,
+    app: AppName = None,
+    url: Url = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the queues: what waits, runs or is held; pause and resume them.
+
+    Called alone, it lists how many jobs of each queue are due, wait for later
+    and run, what is held and why, and how many workers serve it.
+    """
+    context.obj = _Where(app, url, config)
+    if context.invoked_subcommand is not None:
+        return
+    with apps.opened(app, url, config) as found:
+        listed = _listed(found.store, found.app)
+        now = found.store.now()
+    if as_json:
+        show.print_json([_as_data(name, each, now) for name, each in sorted(listed.items())])
+        return
+    if not listed:
+        typer.echo("Nothing waits, nothing runs, nothing is held.")
+        return
+    columns = ("QUEUE", "DUE", "LATER", "RUNNING", "OLDEST DUE", "WORKERS", "HELD")
+    rows = [
+        (
+            escape(name),
+            f"{each.due:,}",
+            f"{each.later:,}",
+            f"{each.running:,}",
+            "" if each.oldest_due_at is None else show.ago(each.oldest_due_at, now),
+            str(each.workers),
+            escape("; ".join(_held(hold, now) for hold in each.holds)),
+        )
+        for name, each in sorted(listed.items())
+    ]
+    show.listing(columns, rows, right=(1, 2, 3, 5))
+
+
+def _listed(store: Store, app: Seawall | None) -> dict[str, _Queue]:
+    """Every queue in which something waits or runs, or that is held, served or declared."""
+    listed: dict[str, _Queue] = {}
+    if app is not None:
+        listed |= {task.queue: _Queue() for task in app.tasks.values()}
+    for row in store.backlog():
+        each = listed.setdefault(row.lane.queue, _Queue())
+        each.due += row.due
+        each.later += row.later
+        each.running += row.running
+        each.lanes.append(row.lane)
+        times = [t for t in (each.oldest_due_at, row.oldest_due_at) if t is not None]
+        each.oldest_due_at = min(times, default=None)
+    holds = store.holds()
+    for hold in holds:
+        if hold.scope is Scope.QUEUE:
+            listed.setdefault(hold.name, _Queue())
+    alive = [each.presence for each in store.workers(within_seconds=ALIVE_SECONDS)]
+    working = [each for each in alive if not each.stopping]
+    for name in (name for each in working for name in each.queues or ()):
+        listed.setdefault(name, _Queue())
+    for name, each in listed.items():
+        each.holds = [hold for hold in holds if _concerns(hold, name, each.lanes)]
+        each.workers = sum(w.queues is None or name in w.queues for w in working)
+    return listed
+
+
+def _concerns(hold: Hold, queue: str, lanes: list[Lane]) -> bool:
+    if hold.scope is Scope.QUEUE:
+        return hold.name == queue
+    return any(
+        hold.name == (lane.task if hold.scope is Scope.TASK else lane.upstream) for lane in lanes
+    )
+
+
+def _held(hold: Hold, now: datetime) -> str:
+    what = "" if hold.scope is Scope.QUEUE else f"{hold.scope} {hold.name} "
+    end = "" if hold.until is None else f", for another {span(hold.until - now)}"
+    return f"{what}held since {span(now - hold.since)}: {hold.reason}{end}"
+
+
+def _as_data(name: str, each: _Queue, now: datetime) -> dict[str, object]:
+    oldest = each.oldest_due_at
+    return {
+        "queue": name,
+        "due": each.due,
+        "later": each.later,
+        "running": each.running,
+        "oldest_due_at": show.iso(oldest),
+        "oldest_due_seconds": None if oldest is None else max(0.0, (now - oldest).total_seconds()),
+        "paused": any(h.scope is Scope.QUEUE for h in each.holds),
+        "holds": show.as_data(each.holds),
+        "workers": each.workers,
+    }
+
+
+@app.command(epilog=EXAMPLE)
+def pause(
+    context: typer.Context,
+    name: QueueName,
+    why: Annotated[str, typer.Option(metavar="TEXT", help="What to tell others.")] = NO_REASON,
+    app: AppName = None,
+    url: Url = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let no job of a queue begin until somebody resumes it; those that run go on."""
+    where = _where(context).over(app, url, config)
+    with apps.opened(where.app, where.url, where.config, write=True) as found:
+        try:
+            found.store.hold(Scope.QUEUE, name, reason=why)
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from None
+    if as_json:
+        show.print_json({"queue": name, "paused": True, "reason": why})
+    else:
+        typer.echo(f"The queue {name} is paused. To go on: seawall queues resume {name}")
+
+
+@app.command(epilog="Example: [bold]seawall queues resume mail[/bold]")
+def resume(
+    context: typer.Context,
+    name: QueueName,
+    app: AppName = None,
+    url: Url = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let the jobs of a paused queue begin again. Exit code 1 if it was not paused."""
+    where = _where(context).over(app, url, config)
+    with apps.opened(where.app, where.url, where.config, write=True) as found:
+        try:
+            was_held = found.store.resume(Scope.QUEUE, name)
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from None
+    if as_json:
+        show.print_json({"queue": name, "paused": False, "was_paused": was_held})
+    elif was_held:
+        typer.echo(f"The queue {name} goes on.")
+    if not was_held:
+        raise typer.Exit(show.refusal(f"the queue {name} was not paused"))
+
+
+def _where(context: typer.Context) -> _Where:
+    found = context.obj
+    return found if isinstance(found, _Where) else _Where(None, None, None)

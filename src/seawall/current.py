@@ -1,0 +1,131 @@
+"""The attempt that is under way: what its handler may know about it, and tell it.
+
+`current_job()` finds it, in async handlers and in threads alike. What a handler tells here is kept
+in memory and written with the end of the attempt (children, captured output) or by the worker's
+next beat (progress): so an attempt that lost its lease can tell nothing any more.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from seawall.errors import SeawallError
+from seawall.model import LARGEST_TEXT, MOST_NAME_BYTES, NewJob
+
+MOST_CHILDREN = 1_000
+LARGEST_AMOUNT = 2**53
+LARGEST_CAPTURE = 1024 * 1024
+"""Characters of captured output that are kept."""
+
+_CURRENT: "ContextVar[CurrentJob | None]" = ContextVar("seawall_current_job", default=None)
+
+
+@dataclass(slots=True, kw_only=True)
+class Said:
+    """What a handler told about its attempt."""
+
+    children: list[NewJob] = field(default_factory=list)
+    raw_output: str | None = None
+    progress: tuple[float, float | None, str] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class CurrentJob:
+    """The job whose handler asks, and the attempt at it."""
+
+    id: int
+    task: str
+    attempt: int
+    """Which of the policy's tries this is, from 1; those that do not count are not counted."""
+    seq: int
+    """The attempt's number in the job's whole history, from 1."""
+    cycle: int = 0
+    stage: int = 0
+    owner: str | None = None
+    request_id: str | None = None
+    """The caller's own id of what this belongs to."""
+    deadline_at: datetime | None = None
+    said: Said = field(default_factory=Said)
+    ended: bool = False
+    _stop_asked: bool = False
+    _on_progress: Callable[["CurrentJob"], None] | None = None
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt at this stage: give it to upstreams that know such keys."""
+        return f"{self.id}:{self.cycle}:{self.stage}"
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether somebody wants this job to stop, or the worker has to give it back.
+
+        An async handler is cancelled and an isolated one killed; a handler in a thread can only
+        look here from time to time, and return.
+        """
+        return self._stop_asked
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Say how far it has come; kept from time to time, for people to see."""
+        self._need_under_way()
+        for name, amount in (("done", done), ("total", total)):
+            if amount is not None and not 0 <= amount < LARGEST_AMOUNT:
+                raise ValueError(f"{name}: found {amount!r}, expected a number from 0 on")
+        shown = "".join(sign for sign in " ".join(message.split()) if sign.isprintable())
+        line = shown[: MOST_NAME_BYTES // 4]
+        self.said.progress = (float(done), None if total is None else float(total), line)
+        if self._on_progress is not None:
+            self._on_progress(self)
+
+    def capture(self, raw_output: str | bytes) -> None:
+        """Keep what the upstream really said beside this attempt, however it ends."""
+        self._need_under_way()
+        if isinstance(raw_output, bytes):
+            raw_output = raw_output.decode("utf-8", "replace")
+        text = str(raw_output).replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+        self.said.raw_output = text[: min(LARGEST_CAPTURE, LARGEST_TEXT)]
+
+    def enqueue(self, jobs: list[NewJob]) -> None:
+        """Ask for jobs that are written with the end of this attempt, if it ends well."""
+        self._need_under_way()
+        if len(self.said.children) + len(jobs) > MOST_CHILDREN:
+            raise SeawallError(
+                f"job {self.id}: an attempt may enqueue at most {MOST_CHILDREN:,} jobs; enqueue"
+                " one that enqueues the others"
+            )
+        self.said.children.extend(jobs)
+
+    def ask_to_stop(self) -> None:
+        """The worker's word to the handler."""
+        self._stop_asked = True
+
+    def _need_under_way(self) -> None:
+        if self.ended:
+            raise SeawallError(
+                f"job {self.id}: the attempt has ended; nothing can be told any more"
+            )
+
+
+def current_job() -> CurrentJob:
+    """The job that this code works on; `SeawallError` where it works on none."""
+    found = _CURRENT.get()
+    if found is None:
+        raise SeawallError("no job runs here: current_job() is for the code of a task, as it runs")
+    return found
+
+
+def maybe_current_job() -> CurrentJob | None:
+    """The job that this code works on, if it works on one whose attempt has not ended."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def made_current(job: CurrentJob) -> Iterator[None]:
+    """Make it the one that `current_job` finds, until the end of the block."""
+    token = _CURRENT.set(job)
+    try:
+        yield
+    finally:
+        job.ended = True
+        _CURRENT.reset(token)

@@ -1,0 +1,239 @@
+"""Tasks: functions that can be asked for, and the asking.
+
+    @app.task(policy="llm-reports", upstream="openai")
+    async def summarize(path: str) -> dict: ...
+
+    summarize.enqueue("a.pdf")
+    summarize.using(key="a.pdf", owner="ann").enqueue("a.pdf")
+
+A task knows its function and what was said about it; it runs nothing. Arguments and results are
+typed all the way: `enqueue` takes what the function takes, and the handle that it answers gives
+what the function returns.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack
+
+from seawall.arguments import CODEC, Signature
+from seawall.errors import ArgumentsError, ConfigurationError
+from seawall.model import Lane, NewJob, need_name, need_span
+
+if TYPE_CHECKING:
+    from seawall.app import Seawall
+    from seawall.decisions.policy import Policy
+    from seawall.jobs import JobHandle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+
+When = datetime | timedelta
+"""A moment, or how long from now it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What can be said about one job. What is None is as the task says."""
+
+    queue: str | None = None
+    priority: int | None = None
+    """Higher is sooner."""
+    run_after: When | None = None
+    """Not before then; None is now."""
+    deadline: When | None = None
+    """Failed as EXPIRED when it has not ended by then."""
+    key: str | None = None
+    """With a key, the task has at most one such job for as long as that job is kept."""
+    owner: str | None = None
+    tags: tuple[str, ...] = ()
+    request_id: str | None = None
+    """The caller's own id of what this belongs to; it is on every log line about the job."""
+    connection: Any = None
+    """The caller's database connection: the job is part of its transaction."""
+
+
+class Said(TypedDict, total=False):
+    """`Options`, as keywords."""
+
+    queue: str
+    priority: int
+    run_after: When | None
+    deadline: When | None
+    key: str | None
+    owner: str | None
+    tags: tuple[str, ...] | list[str]
+    request_id: str | None
+    connection: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[R]):
+    """A job to be asked for, not asked for yet: arguments that were checked, and options."""
+
+    task: "Task[..., R, Any]"
+    arguments: str
+    options: Options = field(default_factory=Options)
+
+    def new_job(self, now: datetime) -> NewJob:
+        """What the store is asked to keep."""
+        task, options = self.task, self.options
+        try:
+            return NewJob(
+                lane=Lane(
+                    task=task.name,
+                    queue=task.queue if options.queue is None else options.queue,
+                    upstream=task.upstream,
+                    priority=task.priority if options.priority is None else options.priority,
+                ),
+                arguments=self.arguments,
+                codec=CODEC,
+                key=options.key,
+                run_after=_moment(options.run_after, now),
+                deadline_at=_moment(options.deadline, now),
+                owner=options.owner,
+                tags=options.tags,
+                request_id=options.request_id,
+            )
+        except ValueError as error:
+            raise ArgumentsError(f"{task.name}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Asking(Generic[P, R]):
+    """A task with options: `task.using(priority=5)`."""
+
+    task: "Task[P, R, Any]"
+    options: Options
+
+    def using(self, **said: Unpack[Said]) -> "Asking[P, R]":
+        """The same with other options as well."""
+        return Asking(self.task, _changed(self.task.name, self.options, said))
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> Request[R]:
+        """A job for `app.enqueue_many` or `app.schedule`; nothing is asked of the store yet."""
+        arguments = self.task.signature.write(args, kwargs)
+        _need_small(self.task.name, arguments, self.task.app.settings.payload_bytes)
+        return Request(self.task, arguments, self.options)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[R]":
+        """Ask for a job with these arguments."""
+        return self.task.app.ask(self.job(*args, **kwargs))
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[R]":
+        """The async twin of `enqueue`."""
+        return await self.task.app.aask(self.job(*args, **kwargs))
+
+
+class Task(Generic[P, R, C]):
+    """A function that workers run. Called, it is the function itself: `summarize("a.pdf")`."""
+
+    def __init__(
+        self,
+        app: "Seawall",
+        function: Callable[P, C],
+        *,
+        name: str,
+        policy: "Policy",
+        queue: str,
+        upstream: str,
+        priority: int,
+        timeout_seconds: float,
+        isolated: bool,
+        memory_mib: int | None,
+    ) -> None:
+        self.app = app
+        self.function = function
+        self.name = name
+        self.policy = policy
+        self.queue = queue
+        self.upstream = upstream
+        self.priority = priority
+        self.timeout_seconds = timeout_seconds
+        self.isolated = isolated
+        self.memory_mib = memory_mib
+        self.is_async = inspect.iscoroutinefunction(function)
+        self._check()
+        self.signature = Signature(name, function)
+        self.__doc__ = function.__doc__
+        self.__name__ = getattr(function, "__name__", name)
+        self.__module__ = function.__module__
+        self.__wrapped__ = function
+        self._plain: Asking[P, R] = Asking(self, Options())
+
+    def __repr__(self) -> str:
+        return f"<task {self.name}>"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
+        return self.function(*args, **kwargs)
+
+    def using(self, **said: Unpack[Said]) -> Asking[P, R]:
+        """The task with options for the jobs asked for through it."""
+        return self._plain.using(**said)
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> Request[R]:
+        """A job for `app.enqueue_many` or `app.schedule`; nothing is asked of the store yet."""
+        return self._plain.job(*args, **kwargs)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[R]":
+        """Ask for a job with these arguments."""
+        return self._plain.enqueue(*args, **kwargs)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[R]":
+        """The async twin of `enqueue`."""
+        return await self._plain.aenqueue(*args, **kwargs)
+
+    def _check(self) -> None:
+        try:
+            Lane(task=self.name, queue=self.queue, upstream=self.upstream, priority=self.priority)
+            need_span("timeout_seconds", self.timeout_seconds)
+        except (ValueError, TypeError) as error:
+            raise ConfigurationError(f"task {self.name}: {error}") from None
+        if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
+            raise ConfigurationError(f"task {self.name}: is a generator; a task returns a value")
+        if self.timeout_seconds <= 0:
+            raise ConfigurationError(f"task {self.name}: timeout_seconds: expected more than 0")
+        if self.memory_mib is not None and not (self.isolated and self.memory_mib > 0):
+            raise ConfigurationError(
+                f"task {self.name}: memory_mib: a limit above 0, for a task with isolated=True"
+            )
+
+
+def _changed(task: str, options: Options, said: Said) -> Options:
+    unknown = [name for name in said if name not in Options.__dataclass_fields__]
+    if unknown:
+        there = ", ".join(Options.__dataclass_fields__)
+        raise ArgumentsError(f"{task}: no option {unknown[0]!r}; there are: {there}")
+    tags = said.get("tags")
+    if isinstance(tags, str):
+        raise ArgumentsError(f"{task}: tags: found {tags!r:.80}, expected a list of words")
+    if tags is not None:
+        said["tags"] = tuple(tags)
+    changed = replace(options, **said)  # type: ignore[arg-type]
+    for name in ("queue", "key", "owner", "request_id"):
+        found = getattr(changed, name)
+        if found is not None:
+            try:
+                need_name(name, found)
+            except ValueError as error:
+                raise ArgumentsError(f"{task}: {error}") from None
+    return changed
+
+
+def _need_small(task: str, arguments: str, most: int) -> None:
+    if len(arguments) > most // 4 and (size := len(arguments.encode())) > most:
+        raise ArgumentsError(
+            f"{task}: {size:,} bytes of arguments, at most {most:,}; keep large content elsewhere"
+            " and pass its address, or raise payload_bytes"
+        )
+
+
+def _moment(when: When | None, now: datetime) -> datetime | None:
+    if isinstance(when, timedelta):
+        try:
+            return now + when
+        except OverflowError:
+            raise ValueError(f"{when} from now is beyond the calendar") from None
+    return when

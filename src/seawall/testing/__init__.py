@@ -1,0 +1,169 @@
+"""Testing tasks: an application in memory, on a clock that only moves when it is told to.
+
+    from seawall.testing import in_memory
+
+    def test_a_timeout_is_tried_again():
+        with in_memory(app) as world:
+            job = summarize.enqueue("a.pdf")
+            world.drain()
+            assert job.state == "succeeded"
+            assert [a.outcome for a in job.attempts()] == ["retried", "succeeded"]
+
+The application is the real one with its real policies; only its store is in memory, and an hour of
+back-off takes no time. `drain` is the worker's own core, obeyed here and now: handlers are called
+one after the other in this thread, isolated ones too. With pytest there is the fixture
+`seawall_in_memory`, which does the same: `world = seawall_in_memory(app)`.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from seawall.app import Seawall
+from seawall.clock import ManualClock
+from seawall.errors import SeawallError
+from seawall.execute import End, Stop, Work, begun, carry_out
+from seawall.store import Claim, Result, Store, Wanted, open_store
+from seawall.worker.core import Core
+from seawall.worker.events import Action, Ended, Event, Start, Turn, Turned, Woken
+from seawall.worker.runner import awaited, called, without_waiting
+from seawall.worker.upkeep import Upkeep
+
+__all__ = ["ManualClock", "World", "in_memory"]
+
+MOST_ATTEMPTS = 10_000
+_LEASE_SECONDS = 3_600.0
+_ME = "testing"
+
+
+@contextmanager
+def in_memory(app: Seawall, *, seed: int = 0) -> Iterator["World"]:
+    """The application, in memory and on a manual clock, until the end of the block."""
+    clock = ManualClock()
+    store = open_store("sqlite://", clock=clock)
+    with store, app.replaced(store, clock, random.Random(seed)):
+        yield World(app, store, clock)
+
+
+class World:
+    """An application under test."""
+
+    def __init__(self, app: Seawall, store: Store, clock: ManualClock) -> None:
+        self.app = app
+        self.store = store
+        self.clock = clock
+        self._attempts = 0
+        self._most = MOST_ATTEMPTS
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def work(self) -> int:
+        """Run what is due now, and what becomes due without waiting; how many attempts that was."""
+        return self._worked(wait=False)
+
+    def drain(self, *, most_attempts: int = MOST_ATTEMPTS) -> int:
+        """Run everything to its end, moving the clock from one due time to the next.
+
+        Answers how many attempts it took. What is held stays; a job that is never done is an error
+        after `most_attempts`. Schedules do not fire here, or it would never end: see `advance`.
+        """
+        self._most = most_attempts
+        return self._worked(wait=True)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass: deadlines expire and schedules fire, but no job is run."""
+        self.clock.advance(seconds)
+        self._upkeep()
+        if self.app.schedules:
+            Upkeep(self.app, _ME).fire()
+
+    def _upkeep(self) -> None:
+        upkeep = Upkeep(self.app, _ME)
+        upkeep.reclaim()
+        upkeep.expire()
+
+    # --- the loop -----------------------------------------------------------------------------
+
+    def _worked(self, *, wait: bool) -> int:
+        self._attempts = 0
+        core = Core(
+            concurrency=10,
+            poll_seconds=1.0,
+            grace_seconds=0.0,
+            lease_seconds=_LEASE_SECONDS,
+            timeout_of={name: task.timeout_seconds for name, task in self.app.tasks.items()},
+            prefetch=False,
+        )
+        self._upkeep()
+        actions = core.step(Woken(look=True), self.clock.monotonic())
+        while True:
+            resting = not any(isinstance(action, Start | Turn) for action in actions)
+            if resting and not (wait and self._moved_on()):
+                return self._attempts
+            for event in self._obeyed(actions):
+                core.hear(event, self.clock.monotonic())
+            if resting:
+                core.hear(Woken(look=True), self.clock.monotonic())
+            actions = core.act(self.clock.monotonic())
+
+    def _moved_on(self) -> bool:
+        """Move the clock to the next due time; false where there is none."""
+        now = self.clock.now()
+        later = [head.due_at for head in self.store.heads() if head.due_at > now]
+        if not later:
+            return False
+        self.clock.advance((min(later) - now).total_seconds())
+        self._upkeep()
+        return True
+
+    def _obeyed(self, actions: list[Action]) -> list[Event]:
+        events: list[Event] = []
+        for action in actions:
+            match action:
+                case Start(claim):
+                    end = self._carried_out(claim)
+                    events.append(Ended(claim.token, end.write))
+                case Turn():
+                    events.append(self._turned(action))
+        return events
+
+    def _turned(self, turn: Turn) -> Turned:
+        claims: list[Claim] = []
+        answers = self.store.settle(turn.settlements)
+        for settlement, answer in zip(turn.settlements, answers, strict=True):
+            if answer.result is Result.REFUSED:
+                raise SeawallError(f"job {settlement.token.job_id}: {answer.reason}")
+        if turn.limit:
+            tasks = tuple(self.app.tasks)
+            claims = self.store.claim(Wanted(_ME, None, tasks, turn.limit, _LEASE_SECONDS))
+        return Turned(tuple(claims))
+
+    def _carried_out(self, claim: Claim) -> End:
+        self._attempts += 1
+        if self._attempts > self._most:
+            raise SeawallError(
+                f"not drained after {self._most:,} attempts: job {claim.token.job_id}"
+                f" ({claim.lane.task}) is one that goes on"
+            )
+        work = begun(self.app, claim, lease_seconds=_LEASE_SECONDS, claimed=self.clock.monotonic())
+        if work.task.is_async:
+            return _on_a_loop(work)
+        return without_waiting(carry_out(work, called))
+
+
+def _on_a_loop(work: Work) -> End:
+    async def life() -> End:
+        task = asyncio.ensure_future(carry_out(work, awaited))
+
+        def stop() -> None:
+            work.stop = Stop.TIMEOUT
+            task.cancel()
+
+        asyncio.get_running_loop().call_later(work.task.timeout_seconds, stop)
+        return await task
+
+    return asyncio.run(life())

@@ -1,0 +1,135 @@
+"""The process of an isolated handler: `python -m seawall.worker.child`, started by `isolated`.
+
+It reads calls from its standard input and answers on its standard output; a handler that prints
+does so on standard error. Signals are the worker's affair: it ends this process by killing it, and
+when the worker is gone, which closes standard input, the process kills itself and all that it has
+started.
+"""
+
+import os
+import pickle
+import signal
+import sys
+import threading
+from contextlib import suppress
+from importlib import import_module
+from multiprocessing.spawn import prepare
+from queue import SimpleQueue
+from typing import Any, BinaryIO
+
+from seawall.current import CurrentJob, made_current
+from seawall.errors import ConfigurationError, Skip, Snooze
+from seawall.execute import arguments, fault_of, raw_output_of, result, traceback_of
+from seawall.faults import Fault, FaultCode
+from seawall.tasks import Task
+from seawall.worker.isolated import BEGAN, Answer, Call
+
+
+class _Worker:
+    """The other end: where calls come from and answers go to."""
+
+    def __init__(self, calls: BinaryIO, answers: BinaryIO) -> None:
+        self._calls = calls
+        self._answers = answers
+        self._one_at_a_time = threading.Lock()
+        self.inbox: SimpleQueue[Any] = SimpleQueue()
+
+    def tell(self, value: object) -> None:
+        with self._one_at_a_time:
+            pickle.dump(value, self._answers)
+            self._answers.flush()
+
+    def listen(self) -> None:
+        """Take in calls until the worker is gone; then end, whatever a handler is at."""
+        with suppress(EOFError, OSError, pickle.UnpicklingError):
+            while True:
+                self.inbox.put(pickle.load(self._calls))  # noqa: S301 - our own worker's
+        _end()
+
+
+def main() -> None:
+    """Serve one call after the other."""
+    # A function, not SIG_IGN: programs that the handler starts would inherit that.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a file descriptor is wanted
+        os.dup2(nothing.fileno(), 0)
+    worker = _Worker(calls, answers)
+    threading.Thread(target=worker.listen, daemon=True).start()
+    prepare(worker.inbox.get())
+    while True:
+        worker.tell(_answered(worker.inbox.get(), worker))
+
+
+def _end() -> None:
+    with suppress(OSError, AttributeError):
+        os.killpg(os.getpgid(0), signal.SIGKILL)
+    os._exit(1)
+
+
+def _answered(call: Call, worker: _Worker) -> Answer:
+    current = call.current
+
+    def tell(job: CurrentJob) -> None:
+        worker.tell(job.said.progress)
+
+    current._on_progress = tell  # noqa: SLF001 - the other side of the same thing
+    try:
+        task = _found(call.module, call.task)
+    except Exception as error:  # noqa: BLE001 - a module may raise anything
+        fault = Fault(FaultCode.CONFIG_MISSING, f"cannot be imported: {error}")
+        return Answer(current.said, fault=fault, shown=traceback_of(error))
+    try:
+        args, kwargs = arguments(task, call.arguments)
+        worker.tell(BEGAN)  # what it costs to get here is not the handler's time
+        _limit_memory(call.memory_mib)
+        with made_current(current):
+            value = _value(task, args, kwargs)
+        return Answer(current.said, output=result(task, value).text)
+    except (Skip, Snooze) as end:
+        return Answer(current.said, ended_by=end)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is the attempt's end
+        _limit_memory(None)
+        fault = fault_of(task.app, error, task.app.clock.now())
+        shown, raw_output = traceback_of(error), raw_output_of(error)
+        return Answer(current.said, fault=fault, shown=shown, raw_output=raw_output)
+    finally:
+        _limit_memory(None)
+        current._on_progress = None  # noqa: SLF001 - it does not travel
+
+
+def _value(task: Task[..., Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    value = task.function(*args, **kwargs)
+    if not task.is_async:
+        return value
+    import asyncio  # noqa: PLC0415 - only where it is needed
+
+    return asyncio.run(value)
+
+
+def _found(module: str, name: str) -> Task[..., Any, Any]:
+    # The module that was the program's main one stands here under another name.
+    found = sys.modules["__mp_main__"] if module == "__main__" else import_module(module)
+    for value in vars(found).values():
+        if isinstance(value, Task) and value.name == name:
+            return value
+    raise ConfigurationError(f"task {name}: an isolated task must stand in its module {module}")
+
+
+def _limit_memory(mib: int | None) -> None:
+    """The most memory that this process may have from now on; None is as much as it likes."""
+    try:
+        import resource  # noqa: PLC0415 - not everywhere
+    except ImportError:
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    soft = hard if mib is None else mib * 1024 * 1024
+    if hard != resource.RLIM_INFINITY:
+        soft = min(soft, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,342 @@
+"""How handlers are called: async ones on an event loop, plain ones in threads, isolated ones in
+processes.
+
+Each kind runs `execute.carry_out` and hands its end over through `told`. An attempt ends once,
+whoever comes first: its handler, or the worker that stops it. A thread cannot be stopped: its
+attempt is ended without it, and it is told when the thread has returned after all.
+"""
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, ParamSpec, TypeVar
+
+from seawall.execute import End, Stop, Work, carry_out, ended
+from seawall.model import Token
+from seawall.telemetry import LoopBlocked, ThreadLeftBehind, emit
+from seawall.worker.isolated import Pool
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+BLOCKED_SECONDS = 1.0
+"""How long a handler may keep the loop to itself before it is named."""
+MOST_THREADS = 20_000
+MOST_BLOCKING_CALLS = 200
+"""How many `asyncio.to_thread` calls of async handlers run at once."""
+_LOOK_SECONDS = 0.25
+_CLOSING_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """An attempt under way, and what is needed to stop it."""
+
+    work: Work
+    end: End | None = None
+    task: "asyncio.Task[None] | None" = None
+    started: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An attempt has ended; not `freed` where its handler goes on."""
+
+    token: Token
+    end: End
+    freed: bool
+
+
+class Runner:
+    """Calls handlers, and tells how their attempts ended."""
+
+    def __init__(
+        self,
+        worker: str,
+        told: Callable[[Told], None],
+        freed: Callable[[Token], None],
+        began: Callable[[Token], None],
+    ) -> None:
+        self._worker = worker
+        self._told = told
+        self._freed = freed
+        self._began = began
+        self._attempts: dict[Token, _Attempt] = {}
+        self._ending = threading.Lock()
+        self._loop = _Loop(worker)
+        self._threads = _Threads()
+        self._processes = Pool()
+
+    # --- called by the worker -----------------------------------------------------------------
+
+    def start(self, works: Iterable[Work]) -> None:
+        """Call their handlers."""
+        on_loop = []
+        for work in works:
+            attempt = _Attempt(work)
+            self._attempts[work.claim.token] = attempt
+            if work.task.isolated:
+                self._threads.run(self._in_thread, attempt, self._isolated)
+            elif work.task.is_async:
+                on_loop.append(attempt)
+            else:
+                self._threads.run(self._in_thread, attempt, called)
+        if on_loop:
+            self._loop.call(self._begin, on_loop)
+
+    def abort(self, token: Token, why: Stop, *, leave: bool) -> None:
+        """Stop an attempt; with `leave`, end it whether its handler stops or not."""
+        attempt = self._attempts.get(token)
+        if attempt is None:
+            return
+        work = attempt.work
+        work.stop = why
+        work.current.ask_to_stop()
+        if work.task.isolated:
+            self._processes.kill(token)
+        elif work.task.is_async:
+            self._loop.call(self._cancel, attempt)
+        elif why is not Stop.CANCEL:
+            leave = True
+        if leave:
+            self._leave(attempt, why)
+
+    def under_way(self) -> list[Work]:
+        """The attempts whose handlers run."""
+        return [attempt.work for attempt in list(self._attempts.values())]
+
+    def close(self) -> None:
+        """End the loop and the processes; threads that hang are left to the end of the process."""
+        self._loop.close()
+        self._processes.close()
+        self._threads.close()
+
+    # --- ends ---------------------------------------------------------------------------------
+
+    def _finish(self, attempt: _Attempt, end: End) -> None:
+        """The handler has returned."""
+        token = attempt.work.claim.token
+        with self._ending:
+            first, attempt.end = attempt.end is None, end
+            self._attempts.pop(token, None)
+        if first:
+            self._told(Told(token, end, freed=True))
+        else:
+            self._freed(token)
+
+    def _leave(self, attempt: _Attempt, why: Stop) -> None:
+        """The attempt ends, its handler does not."""
+        work = attempt.work
+        with self._ending:  # told in here, so that the handler's return cannot overtake it
+            if attempt.end is not None:
+                return
+            attempt.end = ended(work, why)
+            self._told(Told(work.claim.token, attempt.end, freed=False))
+        emit(
+            ThreadLeftBehind(
+                job=work.current.id,
+                task=work.task.name,
+                stage=work.current.stage,
+                attempt=work.current.attempt,
+                duration_ms=round(work.elapsed() * 1_000),
+                request_id=work.claim.request_id,
+                reason=str(why),
+            )
+        )
+
+    # --- in a thread --------------------------------------------------------------------------
+
+    def _in_thread(self, attempt: _Attempt, invoke: Any) -> None:
+        end = copy_context().run(without_waiting, carry_out(attempt.work, invoke))
+        self._finish(attempt, end)
+
+    async def _isolated(self, work: Work, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+        def began() -> None:
+            work.begun = work.app.clock.monotonic()
+            self._began(work.claim.token)
+
+        return self._processes.call(work, began)
+
+    # --- on the loop --------------------------------------------------------------------------
+
+    def _begin(self, attempts: list[_Attempt]) -> None:
+        for attempt in attempts:
+            work = attempt.work
+            name = f"{work.task.name} {work.current.id}"
+            attempt.task = self._loop.loop.create_task(self._on_loop(attempt), name=name)
+
+    async def _on_loop(self, attempt: _Attempt) -> None:
+        attempt.started = True
+        work = attempt.work
+        if (why := work.stop) is not None:  # stopped before it could begin
+            self._finish(attempt, ended(work, why))
+        else:
+            self._finish(attempt, await carry_out(work, awaited))
+
+    def _cancel(self, attempt: _Attempt) -> None:
+        """Cancelled before its first step, it could not even say that it ended."""
+        if attempt.task is not None and attempt.started:
+            attempt.task.cancel()
+
+
+async def awaited(work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return await work.task.function(*args, **kwargs)
+
+
+async def called(work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return work.task.function(*args, **kwargs)
+
+
+def without_waiting(coroutine: Coroutine[Any, Any, End]) -> End:
+    """Run a coroutine that never really waits, to its end."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        end: End = done.value
+        return end
+    raise AssertionError("a plain handler never waits")
+
+
+class _Loop:
+    """An event loop on a thread of its own, and a look at whether somebody blocks it."""
+
+    def __init__(self, worker: str) -> None:
+        self._worker = worker
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_default_executor(_Daemons())
+        self._answered = threading.Event()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="seawall-loop", daemon=True)
+        self._watch = threading.Thread(target=self._look, name="seawall-watch", daemon=True)
+        self._thread.start()
+        self._watch.start()
+
+    def call(self, function: Callable[[Any], object], given: object) -> None:
+        """Call the function on the loop's thread."""
+        with suppress(RuntimeError):  # the loop is closed: whatever ran there has ended
+            self.loop.call_soon_threadsafe(function, given)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        left = asyncio.all_tasks(self.loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self.loop.run_until_complete(asyncio.wait(left, timeout=1.0))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+    def _look(self) -> None:
+        """Ask the loop for a sign, and name the handler that keeps it from giving one."""
+        silent_seconds, named = 0.0, False
+        self._ask()
+        while not self._closed.wait(_LOOK_SECONDS):
+            if self._answered.is_set():
+                silent_seconds, named = 0.0, False
+                self._ask()
+                continue
+            silent_seconds += _LOOK_SECONDS
+            if silent_seconds >= BLOCKED_SECONDS and not named:
+                named = True
+                self._name(silent_seconds)
+
+    def _ask(self) -> None:
+        self._answered.clear()
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._answered.set)
+
+    def _name(self, seconds: float) -> None:
+        task = asyncio.current_task(self.loop)
+        words = task.get_name().rsplit(" ", 1) if task is not None else []
+        known = len(words) == 2 and words[1].isdigit()
+        event = LoopBlocked(
+            worker=self._worker,
+            task=words[0] if known else None,
+            job=int(words[1]) if known else None,
+            seconds=round(seconds, 2),
+            where=_place(self._thread.ident),
+        )
+        emit(event)
+
+    def close(self) -> None:
+        self._closed.set()
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(_CLOSING_SECONDS)
+
+
+def _place(thread: int | None) -> str:
+    """The line that a thread stands at, by its file's name alone."""
+    frame = sys._current_frames().get(thread or 0)  # noqa: SLF001 - there is no other way
+    if frame is None:
+        return "unknown"
+    name = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+class _Threads:
+    """As many threads as are needed at once, up to a bound. They hold up nobody's exit."""
+
+    def __init__(self, most: int = MOST_THREADS) -> None:
+        self._most = most
+        self._calls: SimpleQueue[tuple[Callable[..., object], tuple[Any, ...]] | None] = (
+            SimpleQueue()
+        )
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._count = 0
+
+    def run(self, function: Callable[..., object], *args: Any) -> None:
+        with self._lock:
+            self._under_way += 1
+            if self._count < min(self._under_way, self._most):
+                self._count += 1
+                name = f"seawall-handler-{self._count}"
+                threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._calls.put((function, args))
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            function, args = call
+            try:
+                function(*args)
+            finally:
+                with self._lock:
+                    self._under_way -= 1
+            del function, args, call  # what they hold must not outlive them
+
+    def close(self) -> None:
+        for _ in range(self._count):
+            self._calls.put(None)
+
+
+class _Daemons(ThreadPoolExecutor):
+    """What `asyncio.to_thread` uses in async handlers: threads that hold up nobody's exit.
+
+    The standard ones are joined when the interpreter ends, however long that takes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(max_workers=1)  # which is never started
+        self._threads_of_ours = _Threads(MOST_BLOCKING_CALLS)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        future: Future[T] = Future()
+        self._threads_of_ours.run(_settled, future, fn, args, kwargs)
+        return future
+
+
+def _settled(future: "Future[Any]", fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(fn(*args, **kwargs))
+    except BaseException as error:  # noqa: BLE001 - it belongs to whoever awaits it
+        future.set_exception(error)

@@ -1,0 +1,281 @@
+"""Looking after the store, for the whole fleet.
+
+Every worker does the chores; the store gives each chore to one of them at a time. A turn is a time
+in the store, so nobody leads and nobody's death matters: when the next turn is due, whoever asks
+first has it. Each chore works in bounded pages, knows no task by name, and whatever breaks in it
+is logged and tried again at its next turn.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from seawall.app import Scheduled, Seawall
+from seawall.decisions.policy import Fail
+from seawall.errors import StoreError, StoreUnavailableError
+from seawall.faults import Fault, FaultCode
+from seawall.model import NewJob
+from seawall.redact import one_line
+from seawall.states import FINISHED, State
+from seawall.store import Answer, Lapse, Planned, Reclaim, Result, Store, Taken
+from seawall.store.values import MOST_ROWS
+from seawall.telemetry import (
+    ClockPutRight,
+    Expired,
+    NobodyServes,
+    Pruned,
+    Reclaimed,
+    ScheduleFired,
+    UpkeepFailed,
+    emit,
+)
+from seawall.why import ALIVE_SECONDS
+
+MOST_PAGES = 20
+"""No chore keeps the store busy for longer than so many pages in one turn."""
+UNSERVED_SECONDS = 10.0
+FORGET_WORKERS_SECONDS = 86_400.0
+_TICK_SECONDS = 0.25
+_CLOSING_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class _Chore:
+    name: str
+    every_seconds: float
+    do: Callable[[], object]
+    ask_at: float = 0.0
+
+
+class Upkeep:
+    """The chores of one worker."""
+
+    def __init__(self, app: Seawall, worker: str) -> None:
+        self._app = app
+        self._worker = worker
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="seawall-upkeep", daemon=True)
+        lease = app.settings.lease_seconds
+        self._chores = [
+            _Chore("reclaim", min(5.0, max(0.2, lease / 4)), self.reclaim),
+            _Chore("expire", 1.0, self.expire),
+            _Chore("straighten", 30.0, self.straighten),
+            _Chore("prune", 30.0, self.prune),
+            _Chore("fold", 10.0, self.fold),
+            _Chore("forget workers", 3_600.0, self.forget_workers),
+            _Chore("notice", 15.0, self.notice_unserved),
+        ]
+        if app.schedules:
+            # Whoever knows other schedules must not take this turn from us.
+            names = "/".join(sorted(app.schedules))
+            self._chores.append(_Chore(f"schedules {_digest(names)}", 0.5, self.fire))
+
+    @property
+    def _store(self) -> Store:
+        return self._app.store
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join(_CLOSING_SECONDS)
+
+    def _run(self) -> None:
+        while not self._closed.wait(_TICK_SECONDS):
+            for chore in self._chores:
+                if not self._closed.is_set():
+                    self._turn_at(chore)
+
+    def _turn_at(self, chore: _Chore) -> None:
+        now = time.monotonic()
+        if now < chore.ask_at:
+            return
+        chore.ask_at = now + chore.every_seconds
+        try:
+            every = chore.every_seconds
+            if self._store.take_turn(chore.name, self._worker, every_seconds=every):
+                chore.do()
+        except StoreUnavailableError:
+            return  # the worker's own turns say that the store is away
+        except Exception as error:  # noqa: BLE001 - one chore's trouble is not another's
+            emit(UpkeepFailed(chore=chore.name, message=one_line(f"{error!r}")))
+
+    # --- the chores ---------------------------------------------------------------------------
+
+    def reclaim(self) -> None:
+        """Take back the jobs of workers that were lost."""
+        for _ in range(MOST_PAGES):
+            lapses = self._store.lapsed()
+            if not lapses:
+                return
+            reclaims = [self._judged(lapse) for lapse in lapses]
+            answers = self._store.reclaim(reclaims)
+            for lapse, asked, answer in zip(lapses, reclaims, answers, strict=True):
+                _tell_reclaimed(lapse, asked, answer)
+            if len(lapses) < MOST_ROWS or not any(a.result is Result.DONE for a in answers):
+                return
+
+    def _judged(self, lapse: Lapse) -> Reclaim:
+        task = self._app.tasks.get(lapse.lane.task)
+        policy = self._app.policy() if task is None else task.policy
+        line = f"the worker {lapse.worker} was not heard of before its lease lapsed"
+        fault = Fault(FaultCode.WORKER_LOST, line, ambiguous=True)
+        verdict = policy.judge_by(
+            policy.rule_for(fault), fault, attempt=lapse.tries + 1, own=lapse.losses + 1
+        ).verdict(self._app.rng)
+        delay = None if isinstance(verdict, Fail) else verdict.delay_seconds
+        return Reclaim(token=lapse.token, fault=fault, delay_seconds=delay, policy=policy.id)
+
+    def expire(self) -> None:
+        """Fail the jobs whose deadlines have passed while they waited."""
+        for _ in range(MOST_PAGES):
+            found = self._store.expire()
+            if found:
+                emit(Expired(jobs=len(found), first=found[0]))
+            if len(found) < MOST_ROWS:
+                return
+
+    def straighten(self) -> None:
+        """Put right what a wrong clock set."""
+        for _ in range(MOST_PAGES):
+            found = self._store.straighten()
+            if not any(found):
+                return
+            due_times, leases, holds = found
+            emit(ClockPutRight(due_times=due_times, leases=leases, holds=holds))
+
+    def prune(self) -> None:
+        """Remove what was kept for long enough."""
+        settings = self._app.settings
+        for state in sorted(FINISHED):
+            keep = settings.keep_finished_seconds
+            if state is State.FAILED:
+                keep = settings.keep_failed_seconds
+                if not keep:
+                    continue
+            for _ in range(MOST_PAGES):
+                gone = self._store.prune(state, older_than_seconds=keep)
+                if gone:
+                    emit(Pruned(state=state, jobs=gone))
+                if gone < MOST_ROWS:
+                    break
+
+    def fold(self) -> None:
+        """Keep the books of what came in short."""
+        for _ in range(MOST_PAGES):
+            if self._store.fold() < MOST_ROWS:
+                return
+
+    def forget_workers(self) -> None:
+        """Remove workers that have been silent for a day."""
+        self._store.forget_workers(older_than_seconds=FORGET_WORKERS_SECONDS)
+
+    def notice_unserved(self) -> None:
+        """Say loudly that jobs wait which nobody will ever take."""
+        for queue, task, seconds, advice in unserved(self._store):
+            emit(NobodyServes(queue=queue, task=task, waiting_seconds=seconds, advice=advice))
+
+    # --- schedules ----------------------------------------------------------------------------
+
+    def fire(self) -> None:
+        """Ask for the jobs of every schedule that is due."""
+        planned = {each.name: each for each in self._store.planned()}
+        for scheduled in self._app.schedules.values():
+            now, spec = self._store.now(), scheduled.schedule.spec
+            known = planned.get(scheduled.name)
+            if known is None or known.spec != spec:
+                known = self._store.plan(scheduled.name, spec, scheduled.schedule.next_after(now))
+            self._fire(scheduled, known, now)
+
+    def _fire(self, scheduled: Scheduled, planned: Planned, now: datetime) -> None:
+        schedule = scheduled.schedule
+        due = schedule.due(planned.next_at, now)
+        stands, last = planned.next_at, planned.last_job
+        if due.next_at == stands:
+            return
+        steps = [*zip(due.fires, [*due.fires[1:], due.next_at], strict=True)]
+        if not steps:  # only moved on: what was missed is left out, or a clock was wrong
+            self._store.fire(scheduled.name, stands, next_at=due.next_at, job=None)
+            return
+        for fired_at, next_at in steps:
+            busy = schedule.overlap == "skip" and self._unfinished(last)
+            job = None if busy else _job_of(scheduled, fired_at, now)
+            answer = self._store.fire(scheduled.name, stands, next_at=next_at, job=job)
+            if answer is None and not busy:
+                return  # another worker was faster
+            if answer is not None and answer.taken is Taken.REFUSED:
+                self._store.fire(scheduled.name, stands, next_at=next_at, job=None)
+                raise StoreError(f"schedule {scheduled.name}: {answer.reason}")
+            last = last if answer is None else answer.job_id
+            emit(
+                ScheduleFired(
+                    schedule=scheduled.name,
+                    task=scheduled.request.task.name,
+                    due_at=fired_at.isoformat(),
+                    job=None if answer is None else answer.job_id,
+                    reason="the job before is unfinished" if busy else None,
+                )
+            )
+            stands = next_at
+
+    def _unfinished(self, job_id: int | None) -> bool:
+        if job_id is None:
+            return False
+        job = self._store.jobs([job_id]).get(job_id)
+        return job is not None and job.state not in FINISHED
+
+
+def _job_of(scheduled: Scheduled, fired_at: datetime, now: datetime) -> NewJob:
+    """The job of one fire. Its key is the time: a clock that goes back fires nothing twice."""
+    key = f"{scheduled.name}@{fired_at:%Y-%m-%dT%H:%M:%S.%fZ}"
+    return replace(scheduled.request.new_job(now), key=key)
+
+
+def unserved(store: Store) -> list[tuple[str, str, float, str]]:
+    """Queue and task of due jobs that no living worker will take, how long, and what to do."""
+    now = store.now()
+    alive = [each.presence for each in store.workers(within_seconds=ALIVE_SECONDS)]
+    found: dict[tuple[str, str], float] = {}
+    for lane, due_at in store.heads():
+        waiting = (now - due_at).total_seconds()
+        serves = any(
+            (each.queues is None or lane.queue in each.queues) and lane.task in each.tasks
+            for each in alive
+        )
+        if waiting >= UNSERVED_SECONDS and not serves:
+            place = (lane.queue, lane.task)
+            found[place] = max(waiting, found.get(place, 0.0))
+    return [(*place, round(waiting, 1), _advice(*place, alive)) for place, waiting in found.items()]
+
+
+def _advice(queue: str, task: str, alive: list[Any]) -> str:
+    if not any(task in each.tasks for each in alive):
+        return f"start a worker whose application declares the task {task}"
+    return f"start a worker with --queues {queue}"
+
+
+def _tell_reclaimed(lapse: Lapse, asked: Reclaim, answer: Answer) -> None:
+    if answer.result is not Result.DONE:
+        return
+    delay = asked.delay_seconds
+    emit(
+        Reclaimed(
+            job=lapse.token.job_id,
+            task=lapse.lane.task,
+            stage=lapse.lane.stage,
+            state=answer.state,
+            worker=lapse.worker,
+            losses=lapse.losses + 1,
+            delay_ms=None if delay is None else round(delay * 1_000),
+        )
+    )
+
+
+def _digest(text: str) -> str:
+    import hashlib  # noqa: PLC0415 - once
+
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

@@ -1,0 +1,230 @@
+"""Timeouts, deadlines, cancelling and memory: how each kind of handler is stopped."""
+
+import os
+import signal
+import time
+from datetime import timedelta
+
+import pytest
+
+from seawall.faults import FaultCode
+from seawall.states import State
+from seawall.store import Store
+from tests.life import tasks
+from tests.life.world import (
+    Crew,
+    Effects,
+    are_gone,
+    await_state,
+    children_of,
+    enqueued,
+    eventually,
+    job,
+    outcomes,
+)
+
+FINISHED = {State.SUCCEEDED, State.FAILED, State.CANCELLED, State.SKIPPED}
+
+
+def test_each_kind_of_handler_is_stopped_at_its_time_limit(
+    store: Store, crew: Crew, effects: Effects
+):
+    late, apart = enqueued(store, tasks.late.job(), tasks.late_apart.job())
+    # Its deadline is no reason to forget its time limit.
+    (with_deadline,) = enqueued(
+        store, tasks.late_apart.using(deadline=timedelta(seconds=45)).job()
+    )
+    worker = crew.start(concurrency=5)
+    children = {effect.pid for effect in effects.await_("began", [apart, with_deadline])}
+    for each in await_state(store, State.FAILED, late, apart, with_deadline):
+        assert each.last_fault is not None
+        assert (each.last_fault.code, each.last_fault.ambiguous) == (FaultCode.TIMEOUT, True)
+        assert (outcomes(store, each.id), each.tries) == (["failed"], 1)
+    assert len(effects.all("cancelled", late)) == 1
+    eventually(lambda: not children & children_of(worker.pid).keys())
+    (after,) = enqueued(store, tasks.apart.job())
+    await_state(store, State.SUCCEEDED, after)
+    assert worker.terminate() == 0
+
+
+def test_a_thread_that_ran_out_of_time_is_settled_and_keeps_its_slot_until_it_returns(
+    store: Store, crew: Crew, effects: Effects
+):
+    (late,) = enqueued(store, tasks.late_plain.job(3.0))
+    (after,) = enqueued(store, tasks.work.job())
+    worker = crew.start(concurrency=1)
+    (failed,) = await_state(store, State.FAILED, late)
+    assert effects.all("returned") == [], "it is settled before it returns"
+    assert failed.last_fault is not None
+    assert (failed.last_fault.code, failed.last_fault.ambiguous) == (FaultCode.TIMEOUT, True)
+    assert worker.await_("thread_left_behind")["job"] == late
+    await_state(store, State.SUCCEEDED, after)
+    assert [effect.what for effect in effects.all()] == ["began", "returned", "ran"]
+    assert outcomes(store, late) == ["failed"], "its late return changes nothing"
+    assert worker.terminate() == 0
+
+
+def test_memory_that_is_not_there_is_a_fault_of_the_job_and_harms_nobody_else(
+    store: Store, crew: Crew, effects: Effects
+):
+    greedy, modest = enqueued(store, tasks.greedy.job(8_192), tasks.greedy.job(1))
+    worker = crew.start(concurrency=1)
+    (failed,) = await_state(store, State.FAILED, greedy)
+    assert failed.last_fault is not None
+    assert failed.last_fault.code is FaultCode.RESOURCE_EXHAUSTED
+    await_state(store, State.SUCCEEDED, modest)
+    assert store.output(modest, 0) == str(1024 * 1024)
+    assert worker.terminate() == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (signal.SIGKILL, FaultCode.RESOURCE_EXHAUSTED),  # it looks like the system's own killer
+        (signal.SIGSEGV, FaultCode.WORKER_LOST),
+    ],
+)
+def test_a_handler_whose_process_is_killed_is_tried_again_by_its_policy(
+    store: Store, crew: Crew, number: int, code: FaultCode
+):
+    (dying,) = enqueued(store, tasks.dies.job(int(number)))
+    worker = crew.start(concurrency=2)
+    (done,) = await_state(store, State.SUCCEEDED, dying)
+    first, second = store.attempts(dying)
+    assert [first.outcome, second.outcome] == ["retried", "succeeded"]
+    assert first.fault is not None
+    assert (first.fault.code, first.fault.ambiguous) == (code, True)
+    assert first.worker == second.worker == worker.id, "the worker is unharmed"
+    assert done.tries == (2 if code is FaultCode.RESOURCE_EXHAUSTED else 1)
+
+
+def test_running_jobs_of_each_kind_are_cancelled_and_so_are_queued_ones(
+    store: Store, crew: Crew, effects: Effects
+):
+    running = enqueued(store, tasks.slow.job(60), tasks.slow_apart.job(60), tasks.heeds.job())
+    (waiting,) = enqueued(store, tasks.work.using(priority=-1).job())
+    worker = crew.start(concurrency=3)
+    effects.await_("began", running)
+    children = children_of(worker.pid)
+    assert job(store, waiting).state is State.QUEUED
+    changes = store.cancel([*running, waiting])
+    assert [change.done for change in changes] == [True] * 4
+    assert job(store, waiting).state is State.CANCELLED
+    for each in await_state(store, State.CANCELLED, *running):
+        assert (outcomes(store, each.id), each.tries) == (["cancelled"], 0)
+    assert outcomes(store, waiting) == []
+    assert len(effects.all("cancelled")) == len(effects.all("heeded")) == 1
+    assert effects.all("ended") == effects.all("ran") == []
+    eventually(lambda: len(worker.said("job_cancelled")) == 3)
+    (after,) = enqueued(store, tasks.apart.job())
+    await_state(store, State.SUCCEEDED, after)
+    eventually(lambda: not _handlers(children) & children_of(worker.pid).keys())
+    assert worker.terminate() == 0
+
+
+def _handlers(children: dict[int, str]) -> set[int]:
+    """Without the process that the interpreter itself keeps beside them."""
+    return {pid for pid in children if b"resource_tracker" not in _command(pid)}
+
+
+def _command(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+            return file.read()
+    except OSError:
+        return b""
+
+
+def test_a_job_that_runs_past_its_deadline_has_expired_and_so_has_one_that_waits(
+    store: Store, crew: Crew, effects: Effects
+):
+    soon = timedelta(seconds=2.0)
+    running = enqueued(
+        store,
+        tasks.slow.using(deadline=timedelta(seconds=4)).job(60),
+        tasks.slow_plain.using(deadline=timedelta(seconds=4)).job(60),
+    )
+    (waiting,) = enqueued(store, tasks.work.using(deadline=soon, queue="nobody's").job())
+    (later,) = enqueued(
+        store, tasks.work.using(deadline=soon, run_after=timedelta(hours=1)).job()
+    )
+    worker = crew.start(concurrency=2, queues=["default"])
+    for each in await_state(store, State.FAILED, *running, waiting, later):
+        assert each.last_fault is not None
+        assert each.last_fault.code is FaultCode.EXPIRED
+        assert each.deadline_at is not None
+        assert each.finished_at is not None
+        assert each.finished_at >= each.deadline_at
+    for each in running:
+        assert outcomes(store, each) == ["failed"]
+    assert outcomes(store, waiting) == outcomes(store, later) == []
+    worker.await_("expired")
+    assert worker.terminate() == 0
+
+
+def test_a_handler_that_blocks_the_loop_is_named_and_costs_nobody_a_lease(
+    store: Store, crew: Crew, effects: Effects
+):
+    """Its lease is a third of the time for which it blocks, and another worker waits for it."""
+    (blocking,) = enqueued(store, tasks.blocks.job(3.0))
+    beside = enqueued(store, *[tasks.slow.job(0.1)] * 2, *[tasks.slow_plain.job(0.1)] * 2)
+    crew.start(concurrency=5)
+    crew.start(concurrency=5)
+    await_state(store, State.SUCCEEDED, blocking, *beside)
+    for each in [blocking, *beside]:
+        assert outcomes(store, each) == ["succeeded"]
+        assert len(effects.all("began", each)) == 1
+    warnings = [said for worker in crew.everyone for said in worker.said("loop_blocked")]
+    (warning,) = [said for said in warnings if said["job"] == blocking]
+    assert warning["task"] == "blocks"
+    assert warning["where"].startswith("tasks.py:")
+    assert warning["where"].endswith(" in blocks")
+    assert [worker.said("lease_lost") for worker in crew.everyone] == [[], []]
+
+
+def test_a_job_that_is_cancelled_before_its_first_step_ends_all_the_same(
+    store: Store, crew: Crew, effects: Effects
+):
+    """Its loop is blocked: it is begun and cancelled in one breath when that is over."""
+    (blocking,) = enqueued(store, tasks.blocks.job(2.0))
+    worker = crew.start(concurrency=3)
+    effects.await_("began", [blocking])
+    (unlucky,) = enqueued(store, tasks.slow.job(600))
+    await_state(store, State.RUNNING, unlucky)
+    store.cancel([unlucky])
+    await_state(store, State.CANCELLED, unlucky)
+    await_state(store, State.SUCCEEDED, blocking)
+    # Every slot is free again.
+    more = enqueued(store, *[tasks.slow.job(0.5)] * 3)
+    effects.await_("began", more)
+    assert worker.terminate() == 0
+
+
+def test_isolated_jobs_that_are_cancelled_as_they_begin_are_stopped_whenever_that_is(
+    store: Store, crew: Crew, effects: Effects
+):
+    worker = crew.start(concurrency=8)
+    unlucky = enqueued(store, *[tasks.slow_apart.job(600) for _ in range(8)])
+    eventually(lambda: State.RUNNING in {each.state for each in store.jobs(unlucky).values()})
+    store.cancel(unlucky)
+    for each in await_state(store, State.CANCELLED, *unlucky):
+        assert outcomes(store, each.id) in ([], ["cancelled"])
+    assert worker.terminate() == 0
+    assert effects.all("ended") == []
+
+
+def test_a_worker_that_is_killed_takes_its_isolated_handlers_with_it(
+    store: Store, crew: Crew, effects: Effects
+):
+    flying = enqueued(store, tasks.slow_apart.job(600), tasks.apart_and_busy.job(600))
+    worker = crew.start(concurrency=2)
+    effects.await_("began", flying[:1])
+    effects.await_("ran", flying[1:])
+    children = children_of(worker.pid)
+    pids = {effect.pid for effect in effects.all()}
+    assert pids <= children.keys()
+    assert os.getpid() not in pids
+    worker.kill()
+    began = time.monotonic()
+    eventually(lambda: are_gone(children), 20)
+    assert time.monotonic() - began < 20
