@@ -12,9 +12,9 @@ import time
 
 from stores import urls
 
-from seawall.model import Lane
+from seawall.model import Lane, NewJob
 from seawall.store import open_store
-from seawall.store.values import NewJob, Release, Scope, Wanted
+from seawall.store.values import Release, Scope, Wanted
 
 ROUNDS = 61
 BATCH = 100

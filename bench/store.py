@@ -18,9 +18,10 @@ import apsw
 import psycopg
 from stores import urls
 
-from seawall.model import Lane, Outcome, Settlement
+from seawall.model import Lane, NewJob, Outcome, Settlement
 from seawall.store import open_store, postgres, rows, statements
-from seawall.store.values import NewJob, Wanted
+from seawall.store.ledger import ATTEMPTS_REMEMBERED
+from seawall.store.values import Wanted
 
 ROUNDS = 9
 JOBS = 6_000
@@ -98,7 +99,14 @@ def _library(store) -> int:
     return done
 
 
-WANTED = {"worker": "bench", "limit": BATCH, "lease": 60_000_000, "prefetch": False, "known": 1}
+WANTED = {
+    "worker": "bench",
+    "limit": BATCH,
+    "lease": 60_000_000,
+    "prefetch": False,
+    "known": 1,
+    "remembered": ATTEMPTS_REMEMBERED,
+}
 
 
 def _settled(found: list[tuple]) -> list[dict]:
@@ -106,7 +114,8 @@ def _settled(found: list[tuple]) -> list[dict]:
     return [
         {"id": row[0], "lease_no": row[1], "seq": row[2] + 1, "state": "succeeded",
          "outcome": "succeeded", "counted": True, "fault": None, "delay": None,
-         "policy": "default@1", "output": None, "took": 0, "ago": 0}
+         "policy": "default@1", "output": None, "traceback": None, "raw_output": None,
+         "took": 0, "ago": 0}
         for row in found
     ]  # fmt: skip
 
