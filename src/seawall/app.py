@@ -8,10 +8,11 @@ once for the process, by whichever thread comes first.
 
 import random
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
@@ -26,7 +27,7 @@ from seawall.hooks import FaultHook, Hooks
 from seawall.jobs import JobHandle, plain
 from seawall.model import Job
 from seawall.queue import Queue
-from seawall.settings import Settings
+from seawall.settings import Settings, names
 from seawall.states import State
 from seawall.store import (
     Filter,
@@ -36,6 +37,7 @@ from seawall.store import (
     Scope,
     Store,
     Verification,
+    lasts,
     open_store,
 )
 from seawall.tasks import Request, Task
@@ -79,6 +81,7 @@ class Seawall:
         self._clock = clock
         self.clock: Clock = clock or SystemClock()
         self.rng = rng or random.Random()
+        _need_known(settings)
         self._flags: dict[str, object] = {"url": url, **settings}
         self._configuration = self._configured()
         self.tasks: dict[str, Task[..., Any, Any]] = {}
@@ -125,12 +128,20 @@ class Seawall:
         if self._store is None:
             with self._opening:
                 if self._store is None:
-                    self._store = open_store(
-                        self.settings.url,
-                        listen_url=self.settings.listen_url or None,
-                        clock=self._clock,
-                    )
+                    self._store = self._opened()
         return self._store
+
+    def store_of_its_own(self) -> Store:
+        """Another way into the same store, with connections that nobody else uses.
+
+        One in memory is the process's only one: that is answered itself.
+        """
+        return self._opened() if lasts(self.settings.url) else self.store
+
+    def _opened(self) -> Store:
+        settings = self.settings
+        listen_url = settings.listen_url or None
+        return open_store(settings.url, listen_url=listen_url, clock=self._clock)
 
     @contextmanager
     def replaced(self, store: Store, clock: Clock, rng: random.Random) -> Iterator[None]:
@@ -191,7 +202,11 @@ class Seawall:
         timeout_seconds: float | None = None,
         **said: Any,
     ) -> Task[..., Any, Any]:
-        name = name or function.__name__
+        name = name or getattr(function, "__name__", "")
+        if not name:
+            raise ConfigurationError(
+                f"task: found {function!r:.80}, expected a function; give what has no name a `name`"
+            )
         if name in self.tasks:
             raise ConfigurationError(f"task {name}: is declared twice; give one another name")
         try:
@@ -227,6 +242,10 @@ class Seawall:
         fires that no worker was there to make; with `overlap="skip"` a fire is left out while the
         job of the one before is unfinished.
         """
+        if not isinstance(request, Request):
+            raise ConfigurationError(
+                f"schedule: found {request!r:.80}, expected a job: task.job(…), with its arguments"
+            )
         name = name or request.task.name
         if name in self.schedules:
             raise ConfigurationError(f"schedule {name}: is declared twice; give one another name")
@@ -309,7 +328,7 @@ class Seawall:
         """
         try:
             which = Filter(
-                state=None if state is None else State(state),
+                state=None if state is None else _state(state),
                 task=task,
                 queue=queue,
                 owner=owner,
@@ -343,7 +362,7 @@ class Seawall:
         return why(self.store, self._found(job_id), self.tasks)
 
     def pause(self, queue: str, *, reason: str = "paused by hand") -> None:
-        """Let no job of the queue begin until `resume`; those that run go on."""
+        """Let no job of the queue be claimed until `resume`; those that workers have go on."""
         try:
             self.store.hold(Scope.QUEUE, queue, reason=reason)
         except ValueError as error:
@@ -378,3 +397,17 @@ class _Declare:
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
     def __call__(self, function: Any, /) -> Any: ...
+
+
+def _state(named: str) -> State:
+    if named not in State.__members__.values():
+        raise ArgumentsError(f"state: found {named!r:.80}, expected one of {', '.join(State)}")
+    return State(named)
+
+
+def _need_known(settings: Mapping[str, object]) -> None:
+    for name in settings:
+        if name not in names():
+            near = get_close_matches(name, names(), n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names())}"
+            raise ConfigurationError(f"{name}: no such setting; {hint}")

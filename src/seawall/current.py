@@ -107,6 +107,25 @@ class CurrentJob:
             )
 
 
+_IMPORTING = False
+
+
+def is_importing() -> bool:
+    """Whether this process imports a module only to find an isolated task in it."""
+    return _IMPORTING
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """What the modules imported meanwhile do at their top is not what the user asked for."""
+    global _IMPORTING  # noqa: PLW0603 - it is about the whole process
+    _IMPORTING = True
+    try:
+        yield
+    finally:
+        _IMPORTING = False
+
+
 def current_job() -> CurrentJob:
     """The job that this code works on; `SeawallError` where it works on none."""
     found = _CURRENT.get()

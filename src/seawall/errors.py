@@ -25,6 +25,8 @@ A store's backend has two errors of its own (`store.backend`), which the ledger 
 An error's message is one line that says what was wrong and what to do.
 """
 
+from datetime import timedelta
+
 from seawall.faults import LONGEST_WAIT_SECONDS, Fault, FaultCode, code_named
 
 
@@ -154,8 +156,9 @@ class Skip(Exception):  # noqa: N818 - it is no error
 class Snooze(Exception):  # noqa: N818 - it is no error
     """What a handler raises to be called again later: no try is used up, and nothing has failed."""
 
-    def __init__(self, seconds: float) -> None:
-        if not 0 <= seconds <= LONGEST_WAIT_SECONDS:
-            raise ValueError(f"Snooze: found {seconds!r}, expected seconds from 0 on")
-        super().__init__(seconds)
-        self.seconds = float(seconds)
+    def __init__(self, seconds: float | timedelta) -> None:
+        span: object = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+        if not isinstance(span, int | float) or not 0 <= span <= LONGEST_WAIT_SECONDS:
+            raise ValueError(f"Snooze: found {seconds!r:.80}, expected seconds from 0 on")
+        self.seconds = float(span)
+        super().__init__(self.seconds)

@@ -23,7 +23,7 @@ from seawall.decisions.policy import Fail, Policy, Verdict
 from seawall.errors import FaultError, Skip, Snooze
 from seawall.faults import Fault, FaultCode
 from seawall.hooks import FaultReport
-from seawall.model import Outcome, Settlement, need_text
+from seawall.model import Outcome, Settlement, Token, need_text
 from seawall.redact import one_line, without_secrets
 from seawall.states import State
 from seawall.store import Claim, Release
@@ -71,6 +71,8 @@ class Work:
     """This machine's clock at that moment."""
     begun: float
     """This machine's clock when its handler was called."""
+    called: bool = True
+    """Whether its handler was called; an isolated one waits for its process first."""
     stop: Stop | None = None
     """Set before the handler is stopped, so that its end can be told from an error."""
 
@@ -114,6 +116,10 @@ class End:
     write: Settlement | Release
     events: list[Event] = field(default_factory=list)
 
+    @property
+    def token(self) -> Token:
+        return self.write.token
+
 
 def begun(app: Seawall, claim: Claim, *, lease_seconds: float, claimed: float) -> Work:
     """The attempt that a claim gives the right to; its handler is about to be called."""
@@ -136,6 +142,7 @@ def begun(app: Seawall, claim: Claim, *, lease_seconds: float, claimed: float) -
         now=claim.lease_until - timedelta(seconds=lease_seconds),
         claimed=claimed,
         begun=app.clock.monotonic(),
+        called=not app.tasks[claim.lane.task].isolated,
     )
 
 
@@ -177,9 +184,12 @@ def ended(work: Work, came_to: CameTo) -> End:  # noqa: PLR0911 - one for each w
                 fault = fault_of(work.app, came_to, work.store_now())
                 return _judged(work, fault, came_to)
     except BaseException as error:  # noqa: BLE001 - as above
+        LOGGER.exception("the end of job %s could not be told", work.current.id)
         line = f"{type(error).__name__} was raised while its end was told"
         fault = Fault(FaultCode.INTERNAL_ERROR, line)
-        return End(_settlement(work, Outcome.FAILED, fault=fault))
+        facts = _facts(work, work.task.policy, fault, State.FAILED)
+        events = verdict_events(Fail("fatal"), fault, facts)
+        return End(_settlement(work, Outcome.FAILED, fault=fault), events)
 
 
 def _stopped(work: Work, why: Stop) -> End:
@@ -191,6 +201,8 @@ def _stopped(work: Work, why: Stop) -> End:
         )
     if why is Stop.TIMEOUT:
         limit = f"no end after {work.task.timeout_seconds:g} s, its time limit"
+        if not work.called:
+            limit = f"its process was not ready after {work.elapsed():.0f} s"
         return _judged(work, Fault(FaultCode.TIMEOUT, limit, ambiguous=True))
     if why is Stop.EXPIRED:
         return _judged(

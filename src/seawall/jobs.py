@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from seawall.arguments import problems
+from seawall.clock import ManualClock
 from seawall.errors import (
     JobCancelledError,
     JobFailedError,
@@ -16,6 +18,7 @@ from seawall.errors import (
     NoSuchJobError,
     NotFinishedError,
     SeawallError,
+    StoreUnavailableError,
 )
 from seawall.model import Attempt, Job
 from seawall.states import FINISHED, State
@@ -89,38 +92,53 @@ class JobHandle(Generic[R]):
 
     def wait(self, timeout_seconds: float | None = None) -> R:
         """`result`, when the job has ended; `NotFinishedError` when that takes too long."""
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        pause = _FIRST_LOOK_SECONDS
+        look = _Look(timeout_seconds)
         while True:
-            job = self.job()
-            if job.state in FINISHED or (deadline is not None and time.monotonic() >= deadline):
+            job = self._seen(look)
+            if job is not None and (job.state in FINISHED or look.over):
                 return self._result(job)
-            left = pause if deadline is None else deadline - time.monotonic()
-            time.sleep(max(0.0, min(pause, left)))
-            pause = min(pause * 1.5, _LONGEST_LOOK_SECONDS)
+            time.sleep(look.pause())
 
     async def await_(self, timeout_seconds: float | None = None) -> R:
         """The async twin of `wait`."""
         import asyncio  # noqa: PLC0415 - `import seawall` stays light
 
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        pause = _FIRST_LOOK_SECONDS
+        look = _Look(timeout_seconds)
         while True:
-            job = await asyncio.to_thread(self.job)
-            if job.state in FINISHED or (deadline is not None and time.monotonic() >= deadline):
+            job = await asyncio.to_thread(self._seen, look)
+            if job is not None and (job.state in FINISHED or look.over):
                 return await asyncio.to_thread(self._result, job)
-            left = pause if deadline is None else deadline - time.monotonic()
-            await asyncio.sleep(max(0.0, min(pause, left)))
-            pause = min(pause * 1.5, _LONGEST_LOOK_SECONDS)
+            await asyncio.sleep(look.pause())
+
+    def _seen(self, look: "_Look") -> Job | None:
+        """The job now; None where the store does not answer and there is time to ask again."""
+        try:
+            job = self.job()
+        except StoreUnavailableError:
+            if look.over:
+                raise
+            return None
+        if isinstance(self._app.clock, ManualClock) and job.state not in FINISHED:
+            raise NotFinishedError(f"job {job.id} is {job.state}: call world.drain() first")
+        return job
 
     def cancel(self) -> bool:
         """Cancel it, or ask it to stop if it runs; false where it had already ended."""
         return self._app.cancel(self.id)
 
+    def _value(self, job: Job, text: str | None) -> R:
+        try:
+            return self._read(text)
+        except ValueError as error:
+            raise SeawallError(
+                f"job {job.id} ({job.task}): its result is not what the task promises:"
+                f" {problems(error)}"
+            ) from None
+
     def _result(self, job: Job) -> R:
         fault = job.last_fault
         if job.state is State.SUCCEEDED:
-            return self._read(self._app.store.output(job.id, job.stage))
+            return self._value(job, self._app.store.output(job.id, job.stage))
         if job.state is State.FAILED:
             raise JobFailedError(f"job {job.id} ({job.task}) failed: {fault}", fault)
         if job.state is State.SKIPPED:
@@ -131,6 +149,25 @@ class JobHandle(Generic[R]):
         raise NotFinishedError(
             f"job {job.id} ({job.task}) is {job.state} still: `seawall why {job.id}` says why"
         )
+
+
+class _Look:
+    """How long to go on looking, and how often."""
+
+    def __init__(self, timeout_seconds: float | None) -> None:
+        self._deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        self._pause = _FIRST_LOOK_SECONDS
+
+    @property
+    def over(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def pause(self) -> float:
+        """How long to wait before the next look: longer each time, but not beyond the end."""
+        pause, self._pause = self._pause, min(self._pause * 1.5, _LONGEST_LOOK_SECONDS)
+        if self._deadline is None:
+            return pause
+        return max(0.0, min(pause, self._deadline - time.monotonic()))
 
 
 def plain(text: str | None) -> Any:

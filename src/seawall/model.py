@@ -203,7 +203,11 @@ class NewJob:
     """With a key, a task has at most one such job; the same key with other arguments is refused."""
     run_after: datetime | None = None
     """A time that a person chose; None is now."""
+    run_after_seconds: float | None = None
+    """Instead: how long from now, by the store's clock."""
     deadline_at: datetime | None = None
+    deadline_seconds: float | None = None
+    """Instead: how long from now, by the store's clock."""
     owner: str | None = None
     tags: tuple[str, ...] = ()
     """Words to find it by."""
@@ -222,6 +226,7 @@ class NewJob:
         for name in ("run_after", "deadline_at"):
             if (found := getattr(self, name)) is not None:
                 need_time(name, found)
+        need_spans(self, "run_after_seconds", "deadline_seconds")
         if self.tags:
             need_tags(self.tags)
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from seawall.current import maybe_current_job
-from seawall.errors import ArgumentsError, KeyConflictError, SeawallError
+from seawall.current import is_importing, maybe_current_job
+from seawall.errors import ArgumentsError, ConfigurationError, KeyConflictError, SeawallError
 from seawall.jobs import JobHandle
 from seawall.model import NewJob
 from seawall.store import Enqueued, Taken, aenqueue_beside, enqueue_beside
@@ -80,6 +80,7 @@ class Queue:
         if not connections:
             current = maybe_current_job()
             if current is None:
+                _need_no_import()
                 return app.store.enqueue(new_jobs)
             current.enqueue(new_jobs)
             return [Enqueued(Taken.CREATED, None)] * len(new_jobs)
@@ -95,9 +96,13 @@ class Queue:
         )
 
     def _new_job(self, request: Request[Any]) -> NewJob:
+        if not isinstance(request, Request):
+            raise ArgumentsError(
+                f"found {request!r:.80}, expected a job: task.job(…), with its arguments"
+            )
         if request.task.app is not self._app:
             raise ArgumentsError(f"{request.task.name}: is a task of another application")
-        job = request.new_job(self._app.clock.now())
+        job = request.new_job()
         current = maybe_current_job()
         if current is not None and current.request_id is not None and job.request_id is None:
             return replace(job, request_id=current.request_id)
@@ -121,6 +126,15 @@ class Queue:
             created = answer.taken is Taken.CREATED
             handles.append(JobHandle(self._app, answer.job_id, read, created=created))
         return handles
+
+
+def _need_no_import() -> None:
+    """A job that a module asks for as it is imported would be asked for again in every child."""
+    if is_importing():
+        raise ConfigurationError(
+            "this module is being imported for an isolated task: put what enqueues under"
+            ' `if __name__ == "__main__":`'
+        )
 
 
 def _trouble(request: Request[Any], answer: Enqueued) -> SeawallError | None:

@@ -77,7 +77,7 @@ class Request(Generic[R]):
     arguments: str
     options: Options = field(default_factory=Options)
 
-    def new_job(self, now: datetime) -> NewJob:
+    def new_job(self) -> NewJob:
         """What the store is asked to keep."""
         task, options = self.task, self.options
         try:
@@ -91,8 +91,10 @@ class Request(Generic[R]):
                 arguments=self.arguments,
                 codec=CODEC,
                 key=options.key,
-                run_after=_moment(options.run_after, now),
-                deadline_at=_moment(options.deadline, now),
+                run_after=_moment(options.run_after),
+                run_after_seconds=_span(options.run_after),
+                deadline_at=_moment(options.deadline),
+                deadline_seconds=_span(options.deadline),
                 owner=options.owner,
                 tags=options.tags,
                 request_id=options.request_id,
@@ -212,6 +214,13 @@ def _changed(task: str, options: Options, said: Said) -> Options:
     if tags is not None:
         said["tags"] = tuple(tags)
     changed = replace(options, **said)  # type: ignore[arg-type]
+    for name in ("run_after", "deadline"):
+        if not isinstance(found := getattr(changed, name), datetime | timedelta | None):
+            raise ArgumentsError(
+                f"{task}: {name}: found {found!r:.80}, expected a datetime or a timedelta"
+            )
+    if not isinstance(changed.priority, int | None):
+        raise ArgumentsError(f"{task}: priority: found {changed.priority!r:.80}, expected a number")
     for name in ("queue", "key", "owner", "request_id"):
         found = getattr(changed, name)
         if found is not None:
@@ -230,10 +239,10 @@ def _need_small(task: str, arguments: str, most: int) -> None:
         )
 
 
-def _moment(when: When | None, now: datetime) -> datetime | None:
-    if isinstance(when, timedelta):
-        try:
-            return now + when
-        except OverflowError:
-            raise ValueError(f"{when} from now is beyond the calendar") from None
-    return when
+def _moment(when: When | None) -> datetime | None:
+    return None if isinstance(when, timedelta) else when
+
+
+def _span(when: When | None) -> float | None:
+    """A span is added to the store's clock, not to the caller's, which may be wrong."""
+    return max(0.0, when.total_seconds()) if isinstance(when, timedelta) else None

@@ -32,7 +32,7 @@ from tests.life.world import (
 SECONDS = float(os.environ.get("SEAWALL_CRASH_SECONDS", "60" if "CI" in os.environ else "8"))
 AT_LEAST = 3_000
 MOST_WAITING = 600
-KILLS_OF_THE_UNSTARTED = 7 if SECONDS < 30 else 12
+KILLS_OF_THE_UNSTARTED = 6 if SECONDS < 30 else 12
 """More than the five losses that the usual rule allows."""
 DRAIN_SECONDS = 120.0
 
@@ -72,9 +72,11 @@ class Shooting:
         self.killed: set[str] = set()
         self.orphans: dict[int, str] = {}
         for _ in range(many):
-            self._replace()
+            self.replace()
+        for each in self.at_work:
+            each.await_("worker_started")
 
-    def _replace(self) -> None:
+    def replace(self) -> None:
         self._standby.append(self._crew.stand_by(**self._how))
         self.at_work.append(self._standby.pop(0).begin())
 
@@ -90,10 +92,12 @@ class Shooting:
         self.killed.add(victim.id)
         victim.kill()
         self.at_work.remove(victim)
-        self._replace()
+        self.replace()
 
     def cease(self) -> None:
-        for worker in self.at_work:
+        """Kill all that are left."""
+        while self.at_work:
+            worker = self.at_work.pop()
             worker.await_("worker_started")
             self.orphans |= children_of(worker.pid)
             self.killed.add(worker.id)
@@ -103,8 +107,8 @@ class Shooting:
         """One that nobody kills ends every job there is."""
         last = self._crew.start(drain=True, **self._how)
         assert last.wait(DRAIN_SECONDS) == 0, last.errors()
+        assert last.errors() == ""
         for each in self._crew.everyone:
-            assert each.errors() == ""
             assert each.said("upkeep_failed") == []
 
 
@@ -139,7 +143,7 @@ def test_workers_that_are_killed_again_and_again_lose_nothing_and_charge_nothing
     books.each_attempt_ran_once_at_most_and_each_that_ended_did()
     books.effects_are_of_the_worker_that_history_names()
     assert books.only_the_killed_lost_anything(shooting.killed) > len(shooting.killed)
-    assert len(shooting.killed) >= 3 + SECONDS / 4, "hardly anybody was killed"
+    assert len(shooting.killed) >= 3 + SECONDS / 5, "hardly anybody was killed"
 
 
 def some(rng: random.Random, many: int):
@@ -192,45 +196,31 @@ def test_what_never_began_is_never_charged_however_often_workers_are_killed(
 ):
     """Hundreds wait in a worker's hands behind a few slow ones, each time that one is killed."""
     slots, many = 20, 200
-    holding = enqueued(store, *[tasks.slow.using(priority=5).job(600) for _ in range(slots)])
-    created = list(holding)
-    most_fetched = 0
+    created: list[int] = []
+    held: list[int] = []
+    crew.start(queues=["nobody's"], lease_seconds=0.5)
     shooting = Shooting(crew, 0, concurrency=slots, lease_seconds=0.5)
     for _ in range(KILLS_OF_THE_UNSTARTED):
         # Some quick ones first, so that it has reason to believe that all are quick.
-        eventually(lambda: states(store, holding) == {State.QUEUED: slots})
         created += enqueued(store, *[tasks.noop.using(priority=9).job() for _ in range(many)])
+        holding = enqueued(store, *[tasks.slow.using(priority=5).job(600) for _ in range(slots)])
         fresh = enqueued(store, *[tasks.noop.job() for _ in range(many)])
-        created += fresh
-        begun = len(effects.all("began"))
-        shooting._replace()
-        eventually(lambda n=begun: len(effects.all("began")) == n + slots)
-        eventually(lambda f=fresh: states(store, f)[State.RUNNING] >= 30)
-        most_fetched = max(most_fetched, store.counts()[State.RUNNING] - slots)
+        created, held = created + fresh, held + holding
+        shooting.replace()
+        effects.await_("began", holding)
+        eventually(lambda fresh=fresh: states(store, fresh)[State.RUNNING] >= 30)
         shooting.cease()
-        shooting.at_work.clear()
-        reclaim_all(store)
+        eventually(lambda: store.counts()[State.RUNNING] == 0)  # the bystander takes them back
+        store.cancel(holding)
         ran = set(effects.jobs("ran"))
-        unstarted = [each for each in jobs(store, created) if each.id not in {*ran, *holding}]
-        assert {each.tries for each in unstarted} <= {0}
+        unstarted = [each for each in jobs(store, created) if each.id not in ran]
+        assert {(each.tries, each.state) for each in unstarted} <= {(0, State.QUEUED)}
         assert max(each.losses for each in unstarted) <= 1
-        assert {each.state for each in unstarted} <= {State.QUEUED}
-    assert most_fetched >= 30
-    store.cancel(holding)
     shooting.drain()
-    finished = [each for each in created if each not in holding]
-    assert states(store, finished) == {State.SUCCEEDED: len(finished)}
-    assert {each.tries for each in jobs(store, finished)} == {1}
+    assert states(store, created) == {State.SUCCEEDED: len(created)}
+    assert states(store, held) == {State.CANCELLED: len(held)}
+    assert {each.tries for each in jobs(store, created)} == {1}
     assert store.verify().violations == ()
     books = Books(url, left_by(effects))
-    assert set(books.lost_without_having_begun().values()) == {1}
-
-
-def reclaim_all(store: Store) -> None:
-    """What the next worker would do, at once: every lease that a killed worker held."""
-    eventually(lambda: len(store.lapsed()) == store.counts()[State.RUNNING])
-    from seawall.worker.upkeep import Upkeep
-
-    with tasks.app.replaced(store, tasks.app.clock, tasks.app.rng):
-        Upkeep(tasks.app, "a test").reclaim()
-    assert store.counts()[State.RUNNING] == 0
+    unbegun = books.lost_without_having_begun()
+    assert {times for job, times in unbegun.items() if job not in held} == {1}

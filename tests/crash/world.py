@@ -15,7 +15,7 @@ from typing import Any
 from seawall.clock import ManualClock
 from seawall.model import Begin, Lane, Outcome, Token
 from seawall.states import State
-from seawall.store import Store
+from seawall.store import Planned, Store
 from seawall.store.backend import Backend
 from seawall.store.values import (
     Advance,
@@ -257,7 +257,12 @@ VERBS: dict[str, Verb] = {
     "leave": Verb(lambda s: s.leave("w1"), _same),
     "take a turn": Verb(lambda s: s.take_turn("prune", "w1", every_seconds=60), _same_or_nothing),
     "plan": Verb(lambda s: s.plan("hourly", "another spec", NOW), _same),
-    "fire": Verb(lambda s: s.fire("hourly", START, next_at=NOW, job=_new(101)), _fired_fits),
+    "fire": Verb(
+        lambda s: s.fire(
+            Planned("hourly", "a spec", START, None, None), next_at=NOW, job=_new(101)
+        ),
+        _fired_fits,
+    ),
     "exchange": Verb(
         lambda s: s.exchange(_ENDS, _CLAIMABLE), _exchanged_fits, claims=(DUE, DUE_TOO)
     ),

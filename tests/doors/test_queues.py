@@ -124,8 +124,8 @@ def test_schedules_are_told_as_planned_and_in_words(seawall, module):
     with open_store(URL) as store:
         soon = datetime.now(UTC) + timedelta(minutes=10, seconds=30)
         past = datetime.now(UTC) - timedelta(hours=5)
-        store.plan("night", "cron 0 3 * * * UTC", past)
-        assert store.fire("night", past, next_at=soon, job=new_job()).job_id == 1
+        planned = store.plan("night", "cron 0 3 * * * UTC", past)
+        assert store.fire(planned, next_at=soon, job=new_job()).job_id == 1
     printed = seawall("schedules", "--url", URL)
     assert "cron 0 3 * * * UTC" in printed
     assert "in 10 min" in printed

@@ -1,9 +1,9 @@
 """The application of the worker processes. Every handler leaves a line outside the store."""
 
 import asyncio
-import multiprocessing
 import os
 import signal
+import subprocess
 import time
 
 from seawall import Backoff, FaultError, Policy, Rule, Seawall, Skip, Snooze, current_job
@@ -32,11 +32,10 @@ ONCE = Policy(name="once", max_attempts=1, rules=(Rule(on="all"),))
 app = Seawall(policies=(QUICK, PATIENT, ONCE), policy="quick")
 
 
-def leave(what: str) -> None:
+def leave(what: str, pid: int | None = None) -> None:
     """One short line, whole or not at all."""
-    job = current_job()
-    worker = os.getpid() if multiprocessing.parent_process() is None else os.getppid()
-    line = f"{what} {job.id} {job.seq} {worker} {os.getpid()}\n".encode()
+    job, pid = current_job(), pid or os.getpid()
+    line = f"{what} {job.id} {job.seq} {os.environ['LIFE_WORKER']} {pid}\n".encode()
     file = os.open(os.environ["LIFE_EFFECTS"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(file, line)
     os.close(file)
@@ -180,6 +179,15 @@ def dies(how: int) -> None:
         os.kill(os.getpid(), signal.Signals(how))
 
 
+@app.task(isolated=True, policy="patient")
+def starts_a_program() -> None:
+    """What it starts must not outlive it."""
+    program = subprocess.Popen(["sleep", "600"])  # noqa: S607
+    leave("began")
+    leave("program", program.pid)
+    program.wait()
+
+
 # --- words --------------------------------------------------------------------------------------
 
 
@@ -244,4 +252,4 @@ async def long_tick() -> None:
 
 if "LIFE_SCHEDULES" in os.environ:
     app.schedule(tick.job(), every=1.0, overlap="allow", missed="all")
-    app.schedule(long_tick.job(), every=0.5, overlap="skip")
+    app.schedule(long_tick.job(), every=1.0, overlap="skip")

@@ -1,8 +1,6 @@
 """Timeouts, deadlines, cancelling and memory: how each kind of handler is stopped."""
 
-import os
 import signal
-import time
 from datetime import timedelta
 
 import pytest
@@ -16,14 +14,12 @@ from tests.life.world import (
     Effects,
     are_gone,
     await_state,
-    children_of,
+    begun_at,
     enqueued,
     eventually,
     job,
     outcomes,
 )
-
-FINISHED = {State.SUCCEEDED, State.FAILED, State.CANCELLED, State.SKIPPED}
 
 
 def test_each_kind_of_handler_is_stopped_at_its_time_limit(
@@ -31,17 +27,17 @@ def test_each_kind_of_handler_is_stopped_at_its_time_limit(
 ):
     late, apart = enqueued(store, tasks.late.job(), tasks.late_apart.job())
     # Its deadline is no reason to forget its time limit.
-    (with_deadline,) = enqueued(
-        store, tasks.late_apart.using(deadline=timedelta(seconds=45)).job()
-    )
+    (with_deadline,) = enqueued(store, tasks.late_apart.using(deadline=timedelta(seconds=45)).job())
     worker = crew.start(concurrency=5)
-    children = {effect.pid for effect in effects.await_("began", [apart, with_deadline])}
+    effects.await_("began", [apart, with_deadline])
+    pids = [*effects.all("began", apart), *effects.all("began", with_deadline)]
+    children = begun_at({effect.pid for effect in pids})
     for each in await_state(store, State.FAILED, late, apart, with_deadline):
         assert each.last_fault is not None
         assert (each.last_fault.code, each.last_fault.ambiguous) == (FaultCode.TIMEOUT, True)
         assert (outcomes(store, each.id), each.tries) == (["failed"], 1)
     assert len(effects.all("cancelled", late)) == 1
-    eventually(lambda: not children & children_of(worker.pid).keys())
+    eventually(lambda: are_gone(children))
     (after,) = enqueued(store, tasks.apart.job())
     await_state(store, State.SUCCEEDED, after)
     assert worker.terminate() == 0
@@ -50,7 +46,7 @@ def test_each_kind_of_handler_is_stopped_at_its_time_limit(
 def test_a_thread_that_ran_out_of_time_is_settled_and_keeps_its_slot_until_it_returns(
     store: Store, crew: Crew, effects: Effects
 ):
-    (late,) = enqueued(store, tasks.late_plain.job(3.0))
+    (late,) = enqueued(store, tasks.late_plain.using(priority=1).job(3.0))
     (after,) = enqueued(store, tasks.work.job())
     worker = crew.start(concurrency=1)
     (failed,) = await_state(store, State.FAILED, late)
@@ -105,7 +101,7 @@ def test_running_jobs_of_each_kind_are_cancelled_and_so_are_queued_ones(
     (waiting,) = enqueued(store, tasks.work.using(priority=-1).job())
     worker = crew.start(concurrency=3)
     effects.await_("began", running)
-    children = children_of(worker.pid)
+    children = begun_at({effect.pid for effect in effects.all()} - {worker.pid})
     assert job(store, waiting).state is State.QUEUED
     changes = store.cancel([*running, waiting])
     assert [change.done for change in changes] == [True] * 4
@@ -118,21 +114,8 @@ def test_running_jobs_of_each_kind_are_cancelled_and_so_are_queued_ones(
     eventually(lambda: len(worker.said("job_cancelled")) == 3)
     (after,) = enqueued(store, tasks.apart.job())
     await_state(store, State.SUCCEEDED, after)
-    eventually(lambda: not _handlers(children) & children_of(worker.pid).keys())
+    eventually(lambda: are_gone(children))
     assert worker.terminate() == 0
-
-
-def _handlers(children: dict[int, str]) -> set[int]:
-    """Without the process that the interpreter itself keeps beside them."""
-    return {pid for pid in children if b"resource_tracker" not in _command(pid)}
-
-
-def _command(pid: int) -> bytes:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
-            return file.read()
-    except OSError:
-        return b""
 
 
 def test_a_job_that_runs_past_its_deadline_has_expired_and_so_has_one_that_waits(
@@ -145,9 +128,7 @@ def test_a_job_that_runs_past_its_deadline_has_expired_and_so_has_one_that_waits
         tasks.slow_plain.using(deadline=timedelta(seconds=4)).job(60),
     )
     (waiting,) = enqueued(store, tasks.work.using(deadline=soon, queue="nobody's").job())
-    (later,) = enqueued(
-        store, tasks.work.using(deadline=soon, run_after=timedelta(hours=1)).job()
-    )
+    (later,) = enqueued(store, tasks.work.using(deadline=soon, run_after=timedelta(hours=1)).job())
     worker = crew.start(concurrency=2, queues=["default"])
     for each in await_state(store, State.FAILED, *running, waiting, later):
         assert each.last_fault is not None
@@ -213,18 +194,34 @@ def test_isolated_jobs_that_are_cancelled_as_they_begin_are_stopped_whenever_tha
     assert effects.all("ended") == []
 
 
-def test_a_worker_that_is_killed_takes_its_isolated_handlers_with_it(
+def test_a_worker_that_is_killed_takes_its_isolated_handlers_with_it_and_what_they_started(
     store: Store, crew: Crew, effects: Effects
 ):
-    flying = enqueued(store, tasks.slow_apart.job(600), tasks.apart_and_busy.job(600))
-    worker = crew.start(concurrency=2)
-    effects.await_("began", flying[:1])
-    effects.await_("ran", flying[1:])
-    children = children_of(worker.pid)
-    pids = {effect.pid for effect in effects.all()}
-    assert pids <= children.keys()
-    assert os.getpid() not in pids
+    sleeping, busy, starting = enqueued(
+        store,
+        tasks.slow_apart.job(600),
+        tasks.apart_and_busy.job(600),
+        tasks.starts_a_program.job(),
+    )
+    worker = crew.start(concurrency=3)
+    effects.await_("began", [sleeping, starting])
+    effects.await_("ran", [busy])
+    effects.await_("program", [starting])
+    everything = begun_at({effect.pid for effect in effects.all()})
+    assert len(everything) == 4
+    assert worker.pid not in everything
     worker.kill()
-    began = time.monotonic()
-    eventually(lambda: are_gone(children), 20)
-    assert time.monotonic() - began < 20
+    eventually(lambda: are_gone(everything), 20)
+
+
+def test_a_program_that_an_isolated_handler_started_ends_with_its_attempt(
+    store: Store, crew: Crew, effects: Effects
+):
+    (starting,) = enqueued(store, tasks.starts_a_program.job())
+    worker = crew.start(concurrency=1)
+    effects.await_("program", [starting])
+    everything = begun_at({effect.pid for effect in effects.all()})
+    store.cancel([starting])
+    await_state(store, State.CANCELLED, starting)
+    eventually(lambda: are_gone(everything), 20)
+    assert worker.terminate() == 0

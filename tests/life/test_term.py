@@ -51,9 +51,7 @@ def test_what_ends_within_the_grace_period_is_settled_and_nothing_more_is_begun(
 def test_what_does_not_end_in_time_is_queued_again_uncharged_at_its_old_place(
     store: Store, crew: Crew, effects: Effects, hurried_by: str
 ):
-    flying = enqueued(
-        store, tasks.slow.job(60), tasks.slow_plain.job(60), tasks.slow_apart.job(60)
-    )
+    flying = enqueued(store, tasks.slow.job(60), tasks.slow_plain.job(60), tasks.slow_apart.job(60))
     before = {each.id: each.due_at for each in jobs(store, flying)}
     by_time = hurried_by != "a second signal"
     worker = crew.start(concurrency=3, grace_seconds=0.3 if by_time else 600)

@@ -38,6 +38,7 @@ def end_with(parent: int) -> None:
 
 def main() -> None:
     log, how = sys.argv[1:]
+    os.environ["LIFE_WORKER"] = str(os.getpid())
     from tests.life.tasks import app
 
     threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()

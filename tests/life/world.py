@@ -205,6 +205,11 @@ def children_of(pid: int) -> dict[int, str]:
     return found
 
 
+def begun_at(pids: Iterable[int]) -> dict[int, str]:
+    """Those of them that run, and when each began."""
+    return {pid: words[19] for pid in pids if (words := _stat(pid))}
+
+
 def are_gone(children: dict[int, str]) -> bool:
     """Whether none of them runs any more: a number may be given to another process."""
     for pid, began in children.items():

@@ -32,6 +32,29 @@ def test_a_lease_lapses_when_its_time_is_over_and_not_before(store, clock):
     assert lapse.lapsed_at == claim.lease_until
 
 
+def test_a_loss_in_waiting_hands_is_told_apart_and_remembered(store, clock):
+    (claim,) = claimed(store, prefetch=True)
+    clock.advance(60)
+    (lapse,) = store.lapsed()
+    assert (lapse.prefetched, lapse.spared, lapse.losses) == (True, 0, 0)
+    store.reclaim([lost(claim.token, delay_seconds=0.0)])
+
+    assert store.claim(wanted(prefetch=True)) == []  # never again
+    (again,) = store.claim(wanted())
+    clock.advance(60)
+    (lapse,) = store.lapsed()
+    assert (lapse.token, lapse.prefetched) == (again.token, False)
+    assert (lapse.spared, lapse.losses) == (1, 1)
+    assert store.verify().ok
+
+
+def test_a_stage_that_was_advanced_to_has_begun(store, clock):
+    (claim,) = claimed(store, prefetch=True)
+    store.advance([Advance(token=claim.token, lane=Lane(task=claim.lane.task, stage=1))])
+    clock.advance(60)
+    assert [lapse.prefetched for lapse in store.lapsed()] == [False]
+
+
 def test_looking_changes_nothing(store, clock):
     (claim,) = claimed(store)
     clock.advance(60)

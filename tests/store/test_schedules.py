@@ -13,6 +13,10 @@ from tests.support.ledger import at_once, enqueued, new_job
 DAY = timedelta(days=1)
 
 
+def at(due_at, name="nightly"):
+    return Planned(name, "x", due_at, None, None)
+
+
 def test_a_schedule_is_made_once_and_left_as_it_is(store, clock):
     noon = clock.now()
 
@@ -23,14 +27,15 @@ def test_a_schedule_is_made_once_and_left_as_it_is(store, clock):
     assert store.planned() == [Planned("nightly", "0 0 * * *", noon, None, None)]
 
 
-def test_one_whose_specification_has_changed_begins_anew_and_knows_what_it_did(store, clock):
+def test_two_specifications_of_one_name_keep_their_own_time(store, clock):
+    """As while an old and a new release run side by side: neither may put off the other."""
     noon = clock.now()
-    store.plan("nightly", "old", noon)
-    fired = store.fire("nightly", noon, next_at=noon + DAY, job=new_job())
+    old = store.plan("nightly", "old", noon)
+    new = store.plan("nightly", "new", noon + 3 * DAY)
 
-    planned = store.plan("nightly", "new", noon + 3 * DAY)
+    fired = store.fire(old, next_at=noon + DAY, job=new_job())
 
-    assert planned == Planned("nightly", "new", noon + 3 * DAY, noon, fired.job_id)
+    assert store.planned() == [new, Planned("nightly", "old", noon + DAY, noon, fired.job_id)]
 
 
 def test_schedules_are_listed_by_name(store, clock):
@@ -44,7 +49,7 @@ def test_it_fires_moves_on_and_remembers_its_job(store, clock):
     noon = clock.now()
     store.plan("nightly", "x", noon)
 
-    fired = store.fire("nightly", noon, next_at=noon + DAY, job=new_job('["a"]'))
+    fired = store.fire(at(noon), next_at=noon + DAY, job=new_job('["a"]'))
 
     assert fired.taken is Taken.CREATED
     assert store.arguments(fired.job_id) == '["a"]'
@@ -56,7 +61,7 @@ def test_a_due_time_at_which_it_no_longer_stands_fires_nothing(store, clock, nam
     noon = clock.now()
     store.plan("nightly", "x", noon + DAY)
 
-    assert store.fire(name, noon, next_at=noon + DAY, job=new_job()) is None
+    assert store.fire(at(noon, name), next_at=noon + DAY, job=new_job()) is None
     assert store.counts()[State.QUEUED] == 0
     assert store.planned()[0].next_at == noon + DAY
 
@@ -64,9 +69,9 @@ def test_a_due_time_at_which_it_no_longer_stands_fires_nothing(store, clock, nam
 def test_without_a_job_it_only_moves_on(store, clock):
     noon = clock.now()
     store.plan("nightly", "x", noon)
-    fired = store.fire("nightly", noon, next_at=noon + DAY, job=new_job())
+    fired = store.fire(at(noon), next_at=noon + DAY, job=new_job())
 
-    assert store.fire("nightly", noon + DAY, next_at=noon + 2 * DAY, job=None) is None
+    assert store.fire(at(noon + DAY), next_at=noon + 2 * DAY, job=None) is None
 
     assert store.planned() == [Planned("nightly", "x", noon + 2 * DAY, noon, fired.job_id)]
     assert store.counts()[State.QUEUED] == 1
@@ -80,7 +85,7 @@ def test_where_its_key_is_taken_the_holder_is_what_it_last_did(store, clock, arg
     (holder,) = enqueued(store, new_job(key="k"))
     store.plan("nightly", "x", noon)
 
-    fired = store.fire("nightly", noon, next_at=noon + DAY, job=new_job(arguments, key="k"))
+    fired = store.fire(at(noon), next_at=noon + DAY, job=new_job(arguments, key="k"))
 
     assert fired == Enqueued(taken, holder)
     assert store.planned() == [Planned("nightly", "x", noon + DAY, noon, holder)]
@@ -90,7 +95,7 @@ def test_a_job_that_cannot_be_stored_leaves_the_schedule_where_it_stands(store, 
     noon = clock.now()
     store.plan("nightly", "x", noon)
 
-    fired = store.fire("nightly", noon, next_at=noon + DAY, job=new_job("\ud800"))
+    fired = store.fire(at(noon), next_at=noon + DAY, job=new_job("\ud800"))
 
     assert (fired.taken, fired.job_id) == (Taken.REFUSED, None)
     assert "no Unicode" in fired.reason
@@ -102,14 +107,14 @@ def test_whoever_waits_for_work_is_woken(store, clock):
     while store.wait(0.05):
         pass
 
-    store.fire("nightly", clock.now(), next_at=clock.now() + DAY, job=new_job())
+    store.fire(at(clock.now()), next_at=clock.now() + DAY, job=new_job())
 
     assert store.wait(5)
 
 
 def test_a_job_that_was_pruned_since_is_remembered_all_the_same(store, clock):
     store.plan("nightly", "x", clock.now())
-    fired = store.fire("nightly", clock.now(), next_at=clock.now() + DAY, job=new_job())
+    fired = store.fire(at(clock.now()), next_at=clock.now() + DAY, job=new_job())
     store.cancel([fired.job_id])
     clock.advance(1)
     store.prune(State.CANCELLED, older_than_seconds=0)
@@ -122,7 +127,15 @@ def test_it_cannot_move_on_to_where_it_stands_or_back(store, clock, step):
     store.plan("nightly", "x", clock.now())
 
     with pytest.raises(ValueError, match=r"^next_at: "):
-        store.fire("nightly", clock.now(), next_at=clock.now() + step, job=None)
+        store.fire(at(clock.now()), next_at=clock.now() + step, job=new_job())
+
+
+def test_without_a_job_it_can_be_put_back_as_after_a_wrong_clock(store, clock):
+    store.plan("nightly", "x", clock.now() + 400 * DAY)
+
+    store.fire(at(clock.now() + 400 * DAY), next_at=clock.now() + DAY, job=None)
+
+    assert store.planned() == [at(clock.now() + DAY)]
 
 
 def test_names_and_times_that_no_store_can_keep_are_refused(store, clock):
@@ -134,8 +147,8 @@ def test_names_and_times_that_no_store_can_keep_are_refused(store, clock):
         store.plan("n", "a\0b", clock.now())
     with pytest.raises(ValueError, match="next_at needs a time zone"):
         store.plan("n", "x", naive)
-    with pytest.raises(ValueError, match="due_at needs a time zone"):
-        store.fire("n", naive, next_at=clock.now(), job=None)
+    with pytest.raises(ValueError, match="next_at needs a time zone"):
+        store.fire(at(naive), next_at=clock.now(), job=None)
 
 
 @shared
@@ -148,7 +161,7 @@ def test_of_many_that_fire_the_same_due_time_one_does(url, clock):
 
             def fire(at, due_at=due_at, then=then):
                 store = (one, other)[at % 2]
-                return store.fire("often", due_at, next_at=then, job=new_job())
+                return store.fire(at(due_at, "often"), next_at=then, job=new_job())
 
             found = [answer for answer in at_once(8, fire) if answer is not None]
 

@@ -75,7 +75,15 @@ class Started:
         return self.log.read_text("utf-8")
 
     def says(self, words, times=1):
-        until(lambda: self.said.count(words) >= times, f"{words!r} {times}× in: {self.log}")
+        """Wait until it has said this so often; one that has ended says nothing more."""
+
+        def said():
+            over = self.process.poll() is not None
+            found = self.said.count(words) >= times
+            assert found or not over, f"ended without {words!r}: {self.said}"
+            return found
+
+        until(said, f"{words!r} {times}× in: {self.log}")
 
     def tell(self, number):
         self.process.send_signal(number)

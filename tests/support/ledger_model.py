@@ -45,6 +45,8 @@ class Record:
     cycle: int = 0
     tries: int = 0
     losses: int = 0
+    prefetched: bool = False
+    spared: int = 0
     seq: int = 0
     lease_no: int = 0
     worker: str | None = None
@@ -136,7 +138,10 @@ class Record:
 
     def as_lapse(self) -> values.Lapse:
         counts = (self.cycle, self.tries, self.losses)
-        return values.Lapse(self.token, self.lane, *counts, self.worker, self.lease_until)
+        return values.Lapse(
+            self.token, self.lane, *counts, self.worker, self.lease_until,
+            self.prefetched, self.spared,
+        )  # fmt: skip
 
 
 class LedgerModel:
@@ -206,6 +211,7 @@ class LedgerModel:
             assert not ahead, f"{ahead} were taken ahead of {left.id}, in the same lane"
         for record, claim in zip(taken, claims, strict=True):
             record.lease(Move.CLAIM, wanted.worker, wanted.lease_seconds, now)
+            record.prefetched = wanted.prefetch
             assert claim._replace(history=None) == record.as_claim()
 
     def _claimable(self, wanted: values.Wanted) -> dict[int, Record]:
@@ -245,6 +251,7 @@ class LedgerModel:
         self._keep(record, given.output)
         record.move(Move.ADVANCE, now)
         record.lane, record.tries, record.claimed_at = given.lane, 0, now
+        record.prefetched = False
         return values.Answer(values.Result.DONE, record.state, record.cancel_requested)
 
     def settle(self, given: Settlement) -> values.Answer:
@@ -320,6 +327,7 @@ class LedgerModel:
             policy=given.policy,
         )
         record.losses += 1
+        record.spared += record.prefetched
         record.last_fault = given.fault
         move = Move.GIVE_UP if given.delay_seconds is None else Move.RECLAIM
         if record.cancel_requested:
@@ -403,6 +411,7 @@ class LedgerModel:
         done = {at: text for at, text in record.outputs.items() if at < record.lane.stage}
         record.outputs = done  # stages that are to be done again start with nothing
         record.cycle, record.tries, record.losses = record.cycle + 1, 0, 0
+        record.spared = 0
         record.last_fault = None
         if record.deadline_at and record.deadline_at <= now:
             record.deadline_at = None

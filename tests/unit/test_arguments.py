@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Optional, Union
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID, uuid4
 
 import pytest
@@ -124,9 +124,9 @@ def refusal(function, *args, **kwargs):
 NOON = datetime(2026, 3, 29, 12, 0, 0, 123_456, tzinfo=UTC)
 ID = UUID("12345678-1234-5678-1234-567812345678")
 VALUES = [
-    (int, 7), (int, -(2**63)), (int, 10**30), (str, "ällmänn \u2028\n\t\"\\ 🦜"), (str, ""), (str, "\0"),
+    (int, 7), (int, -(2**63)), (int, 10**30), (str, 'ällmänn \u2028\n\t"\\ 🦜'), (str, ""), (str, "\0"),
     (float, 0.1), (float, -0.0), (float, 1e308), (float, 5e-324), (bool, True), (bool, False), (None, None),
-    (Optional[int], None), (Optional[int], 3), (int | None, None), (Union[int, str], "7"), (int | str, 7),
+    (int | None, 3), (int | None, None), (int | str, "7"), (int | str, 7),
     (Literal["a", "b", 3], "b"), (Literal["a", "b", 3], 3), (Colour, Colour.BLUE), (Level, Level.HIGH), (Word, Word.YES),
     (datetime, NOON), (datetime, NOON.replace(tzinfo=None)), (date, date(2026, 2, 28)), (time, time(23, 59, 59)),
     (timedelta, timedelta(days=3, microseconds=7)), (UUID, ID), (Path, Path("/srv/a b/ü.pdf")),
@@ -223,7 +223,7 @@ def test_any_number_of_arguments_of_any_name_arrives(args, kwargs):
     assert round_trip(anything, *args, **kwargs) == (tuple(args), kwargs)
 
 
-def clashing(
+def clashing(  # noqa: PLR0917
     self: int, cls: int, model_config: str, model_fields: int, model_dump: int, json: str,
     copy: int, _private: str, __dunder__: int, schema: int, p0: str, p1: int, validate: bool, class_: str = "c",
 ):  # fmt: skip
@@ -333,7 +333,7 @@ class Holder(BaseModel):
 @pytest.mark.parametrize(("hint", "deep"), [
     (float, lambda n: n), (Any, lambda n: n), (float | None, lambda n: n), (list[float], lambda n: [1.0, n]),
     (dict[str, float], lambda n: {"a": n}), (Any, lambda n: {"a": [{"b": n}]}), (tuple[int, float], lambda n: (1, n)),
-    (Point, lambda n: Point(n)), (list[Point], lambda n: [Point(1.0, n)]), (Holder, lambda n: Holder(number=n)),
+    (Point, Point), (list[Point], lambda n: [Point(1.0, n)]), (Holder, lambda n: Holder(number=n)),
     (list[Holder], lambda n: [Holder(anything={"x": [n]})]), (Any, lambda n: Holder(number=n)), (Any, lambda n: [Point(n)]),
     (Report, lambda n: Report(title="t", at=NOON, score=n)),
 ])  # fmt: skip
@@ -350,7 +350,7 @@ def test_words_that_look_like_such_numbers_are_words(text):
     assert value_back(Any, {text: [text]}) == {text: [text]}
 
 
-def typed(
+def typed(  # noqa: PLR0917
     number: int = 0, when: datetime | None = None, colour: Colour = Colour.RED, ids: list[UUID] = [],  # noqa: B006
     word: Literal["a", "b"] = "a", picky: Picky | None = None, point: Point | None = None, text: str = "",
     table: dict[str, int] = {}, blob: bytes = b"",  # noqa: B006
@@ -438,7 +438,9 @@ def test_a_type_that_only_the_function_around_it_knows_is_a_mistake_of_the_task(
 
     def task(it: "Local"): ...
 
-    with pytest.raises(ConfigurationError, match="its types cannot be looked up: .*Local") as refused:
+    with pytest.raises(
+        ConfigurationError, match=r"its types cannot be looked up: .*Local"
+    ) as refused:
         Signature("task", task).write((Local(a=1),), {})
     assert "\n" not in str(refused.value)
 

@@ -44,7 +44,9 @@ FAULT = Fault(FaultCode.TIMEOUT, "too slow")
 
 def claim(job_id, *, losses=0, deadline_seconds=None, task="t", lease_no=1):
     """A claim made at this moment; its deadline so many seconds from then."""
-    deadline = None if deadline_seconds is None else CLAIMED_AT + timedelta(seconds=deadline_seconds)
+    deadline = (
+        None if deadline_seconds is None else CLAIMED_AT + timedelta(seconds=deadline_seconds)
+    )
     return Claim(
         token=Token(job_id, lease_no, 1),
         lane=Lane(task),
@@ -102,7 +104,7 @@ def none_of(kind, actions):
     return not any(isinstance(action, kind) for action in actions)
 
 
-def running_core(*job_ids, now=0.0, took=None, **more):
+def running_core(*job_ids, now=0.0, **more):
     """A core whose slots are taken by these jobs, and which knows of no others."""
     more.setdefault("concurrency", len(job_ids))
     core = new_core(**more)

@@ -464,7 +464,7 @@ class World(RuleBasedStateMachine):
             assert written or token in self.taken, f"{token} was never written"
 
 
-World.TestCase.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+World.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
 TestTheCoreInAWorld = World.TestCase
 
 

@@ -117,7 +117,7 @@ def test_a_handler_that_skips_ends_its_job_with_its_reason(app, world):
     job = app.task(name="t")(raising(Skip("nothing\nto do  here"))).enqueue()
     assert world.drain() == 1
     assert job.state is State.SKIPPED
-    with pytest.raises(JobSkippedError, match="was skipped: nothing to do here$"):
+    with pytest.raises(JobSkippedError, match=r"was skipped: nothing to do here$"):
         job.result()
     assert job.attempts()[0].fault is None
 
@@ -295,7 +295,10 @@ def test_time_that_the_handler_took_counts_towards_the_deadline(app, world):
 
 def test_the_policys_own_time_limit_is_counted_from_the_first_attempt(app, world):
     policy = Policy(
-        name="brief", max_attempts=50, max_elapsed_seconds=35.0, rules=(Rule(on="all", backoff=FIXED),)
+        name="brief",
+        max_attempts=50,
+        max_elapsed_seconds=35.0,
+        rules=(Rule(on="all", backoff=FIXED),),
     )
     job = app.task(name="t", policy=policy)(raising(TimeoutError("slow"))).enqueue()
     world.drain()
@@ -640,7 +643,7 @@ EVENTS = [
 ]
 
 
-@pytest.mark.parametrize(("step", "name", "level", "state"), EVENTS, ids=lambda it: str(it))
+@pytest.mark.parametrize(("step", "name", "level", "state"), EVENTS, ids=str)
 def test_each_end_has_its_event_with_its_level_and_fields(
     app, world, records, step, name, level, state
 ):

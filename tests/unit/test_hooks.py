@@ -85,9 +85,7 @@ def test_the_decorator_leaves_the_function_as_it_is(app):
 @pytest.mark.parametrize("error", [
     RuntimeError("in the hook"), SystemExit(1), KeyboardInterrupt(), Skip("x"), Snooze(5), GeneratorExit(),
 ], ids=lambda it: type(it).__name__)  # fmt: skip
-def test_a_hook_that_raises_changes_nothing_and_the_others_are_called(
-    app, world, records, error
-):
+def test_a_hook_that_raises_changes_nothing_and_the_others_are_called(app, world, records, error):
     @app.on_fault
     def bad(report):
         raise error
@@ -102,9 +100,7 @@ def test_a_hook_that_raises_changes_nothing_and_the_others_are_called(
     assert any("hook_failed" in record.getMessage() for record in records)
 
 
-def test_what_is_logged_of_a_broken_hook_holds_no_secret_of_the_handlers_error(
-    app, world, records
-):
+def test_what_is_logged_of_a_broken_hook_holds_no_secret_of_the_handlers_error(app, world, records):
     """The hook's exception has the handler's behind it, with whatever the upstream said."""
 
     @app.on_fault

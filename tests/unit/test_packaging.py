@@ -49,4 +49,13 @@ def test_a_lock_has_a_hash_for_everything_and_no_address(lock):
 
 def test_the_extras_are_the_five_that_are_promised():
     assert set(EXTRAS) == {"postgres", "server", "http", "otel", "s3"}
-    assert len(PROJECT["project"]["dependencies"]) <= 3
+
+
+def test_the_core_needs_little():
+    needed = {name_of(requirement) for requirement in PROJECT["project"]["dependencies"]}
+    assert needed == {"apsw", "cronsim", "pydantic", "rich", "typer", "tzdata"}
+
+
+def test_pytest_finds_the_plugin():
+    (module,) = PROJECT["project"]["entry-points"]["pytest11"].values()
+    assert (ROOT / "src" / Path(*module.split("."))).with_suffix(".py").is_file()

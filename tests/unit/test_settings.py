@@ -23,6 +23,13 @@ GOOD = {
     "listen_url": ("postgresql://a/flag", "postgresql://a/environment", "postgresql://a/file"),
     "policy": ("by-flag", "by-environment", "by-file"),
     "lease_seconds": (1.0, 2.0, 3.0),
+    "timeout_seconds": (1.0, 2.0, 3.0),
+    "concurrency": (1, 2, 3),
+    "poll_seconds": (0.01, 2.0, 60.0),
+    "grace_seconds": (0.0, 2.0, 3.0),
+    "payload_bytes": (1, 2, 3),
+    "keep_finished_seconds": (0.0, 2.0, 3.0),
+    "keep_failed_seconds": (1.0, 2.0, 3.0),
 }
 """For each setting, three values that differ from each other and from the default."""
 
@@ -36,6 +43,13 @@ WRONG = [
             "", "soon", "1m", 0.4, 0, -1, 86_401, "86401", "nan", "inf", math.nan, math.inf,
             True, [60], {}, 10**400,
         ],
+        "timeout_seconds": [0, -1, "", "1m", 31_536_001, "nan", math.inf, False, [1]],
+        "concurrency": [0, -1, 1.5, "1.5", 10_001, "many", "", True, "nan", "inf", [2]],
+        "poll_seconds": [0, 0.009, 60.1, "often", "nan", True],
+        "grace_seconds": [-0.1, 86_401, "long", "nan", "inf", True],
+        "payload_bytes": [0, -5, 16 * 1024 * 1024 + 1, "256k", 1.5, True],
+        "keep_finished_seconds": [-1, 3_153_600_001, "for ever", "nan", True],
+        "keep_failed_seconds": [-1, 3_153_600_001, "for ever", "inf", True],
     }.items()
     for value in values
 ]  # fmt: skip
@@ -112,6 +126,12 @@ def refused(name, value, told, **given):
 @pytest.mark.parametrize("value", [0.5, 86_400, "0.5", "86400", " 60 ", 1])
 def test_a_number_of_seconds_may_be_a_number_or_its_words_up_to_the_bounds(value):
     assert load(environ={"SEAWALL_LEASE_SECONDS": value}).lease_seconds == float(value)
+
+
+@pytest.mark.parametrize("value", [5, 5.0, "5", " 5 ", "5.0"])
+def test_a_whole_number_stays_one_however_it_is_written(value):
+    found = load(flags={"concurrency": value}).concurrency
+    assert (found, type(found)) == (5, int)
 
 
 # ── Secrets ──────────────────────────────────────────────────────────────────────────────────────

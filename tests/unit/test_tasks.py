@@ -109,13 +109,13 @@ def one_line(error):
 
 def test_a_name_can_be_declared_once(app):
     app.task(name="t")(print_nothing)
-    with pytest.raises(ConfigurationError, match="^task t: is declared twice") as refused:
+    with pytest.raises(ConfigurationError, match=r"^task t: is declared twice") as refused:
         app.task(name="t")(print_nothing)
     one_line(refused)
 
 
 def test_an_unknown_policy_is_refused_with_the_tasks_name_and_what_there_is(app):
-    with pytest.raises(ConfigurationError, match="^task t: ") as refused:
+    with pytest.raises(ConfigurationError, match=r"^task t: ") as refused:
         app.task(name="t", policy="llm-report")(print_nothing)
     assert "llm-reports" in one_line(refused)
     assert "t" not in app.tasks
@@ -131,7 +131,9 @@ async def async_generator():
 
 @pytest.mark.parametrize("function", [generator, async_generator])
 def test_a_generator_is_no_task(app, function):
-    with pytest.raises(ConfigurationError, match=rf"^task {function.__name__}: is a generator") as no:
+    with pytest.raises(
+        ConfigurationError, match=rf"^task {function.__name__}: is a generator"
+    ) as no:
         app.task(function)
     one_line(no)
     assert app.tasks == {}
@@ -147,7 +149,7 @@ def test_a_generator_is_no_task(app, function):
     ({"memory_mib": "64", "isolated": True}, "memory_mib"),
 ])  # fmt: skip
 def test_a_wrong_word_is_refused_with_the_task_and_the_word(app, words, told):
-    with pytest.raises(ConfigurationError, match="^task ") as refused:
+    with pytest.raises(ConfigurationError, match=r"^task ") as refused:
         app.task(**{"name": "t", **words})(print_nothing)
     assert told in one_line(refused)
     assert app.tasks == {}
@@ -257,7 +259,7 @@ def test_options_are_added_to_one_another_and_the_last_word_counts(ask, world):
 def test_a_wrong_option_is_refused_in_one_line_that_names_the_task_and_the_option(
     ask, world, said, told
 ):
-    with pytest.raises(ArgumentsError, match="^ask: ") as refused:
+    with pytest.raises(ArgumentsError, match=r"^ask: ") as refused:
         ask.using(**said).enqueue("x")
     assert told in one_line(refused)
     assert len(app_jobs(world)) == 0

@@ -5,28 +5,58 @@ import logging
 import pytest
 
 from seawall.faults import Fault, FaultCode
-from seawall.telemetry import (
-    EVENTS,
-    LOGGER,
-    ConfigMissing,
-    GaveUp,
-    RetryScheduled,
-    emit,
-    fault_fields,
-)
+from seawall.states import State
+from seawall.telemetry import EVENTS, LOGGER, AttemptEvent, JobEvent, emit, fault_fields
 
 FAULT = Fault(FaultCode.RATE_LIMITED, "slow down", status=429, request_id="req-1")
 COMMON = {"task": "ask", "attempt": 1, "policy": "default@1", "duration_ms": 12}
 
 
-def events(**fields):
-    """One of each kind."""
-    common = {**fault_fields(FAULT), **COMMON, **fields}
-    return [
-        RetryScheduled(**common, delay_ms=250, counts=True),
-        GaveUp(**common, reason="attempts_used_up"),
-        ConfigMissing(**common),
-    ]
+OF_A_JOB = {"job": 7, "task": "ask", "stage": 0, "state": State.QUEUED, "attempt": 1}
+MORE = {
+    "retry_scheduled": {"delay_ms": 250, "counts": True},
+    "gave_up": {"reason": "attempts_used_up"},
+    "job_skipped": {"reason": "nothing to do"},
+    "job_snoozed": {"delay_ms": 1_000},
+    "thread_left_behind": {"reason": "timeout"},
+    "loop_blocked": {"worker": "w", "task": "ask", "job": 7, "seconds": 1.5, "where": "a.py:3 in f"},
+    "worker_started": {"worker": "w", "queues": "all", "tasks": "ask", "concurrency": 10},
+    "worker_stopping": {"worker": "w", "running": 3, "grace_seconds": 30.0},
+    "worker_stopped": {"worker": "w"},
+    "store_away": {"worker": "w", "unwritten": 3, "message": "no answer"},
+    "store_back": {"worker": "w", "seconds": 2.5},
+    "not_written": {"worker": "w", "jobs": 3},
+    "reclaimed": {
+        "job": 7, "task": "ask", "stage": 0, "state": State.QUEUED, "worker": "w", "losses": 1, "delay_ms": 0,
+    },
+    "expired": {"jobs": 3, "first": 7},
+    "clock_put_right": {"due_times": 1, "leases": 2, "holds": 3},
+    "pruned": {"state": State.SUCCEEDED, "jobs": 3},
+    "schedule_fired": {"schedule": "s", "task": "ask", "due_at": "2026-01-01T00:00:00+00:00", "job": 7},
+    "nobody_serves": {"queue": "q", "task": "ask", "waiting_seconds": 12.0, "advice": "start a worker"},
+    "process_ended": {"process": 1, "delay_ms": 500, "exit_code": 1},
+    "upkeep_failed": {"chore": "prune", "message": "broke"},
+    "hook_failed": {"job": 7, "task": "ask", "hook": "sentry", "message": "broke"},
+}  # fmt: skip
+
+
+def example(kind, **fields):
+    """An event of that kind, with what its kind has, but for these fields."""
+    common = {}
+    if issubclass(kind, AttemptEvent):
+        common = {**fault_fields(FAULT), **COMMON}
+    elif issubclass(kind, JobEvent):
+        common = {**OF_A_JOB, "duration_ms": 12}
+    return kind(**{**common, **MORE.get(kind.name, {}), **fields})
+
+
+def event_named(name, **fields):
+    (kind,) = [kind for kind in EVENTS if kind.name == name]
+    return example(kind, **fields)
+
+
+def retry(**fields):
+    return event_named("retry_scheduled", **fields)
 
 
 @pytest.fixture
@@ -43,30 +73,29 @@ def records():
     LOGGER.setLevel(level)
 
 
-def test_there_is_an_example_of_every_event():
-    assert [type(event) for event in events()] == list(EVENTS)
-
-
-@pytest.mark.parametrize("event", events(), ids=lambda event: event.name)
-def test_an_event_becomes_one_record_with_its_level_name_and_fields(event, records):
+@pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.name)
+def test_an_event_becomes_one_record_with_its_level_name_and_fields(kind, records):
+    event = example(kind)
     emit(event)
     (record,) = records
     assert (record.name, record.levelno) == ("seawall", event.level)
     assert record.seawall == {"event": event.name, **event.fields()}
-    assert record.getMessage().startswith(f"{event.name} task=ask attempt=1 ")
+    words = record.getMessage()
+    assert words.startswith(f"{event.name} ")
+    assert words.isprintable()
     for name in event.fields():
-        assert f" {name}=" in record.getMessage()
+        assert f" {name}=" in words
 
 
 def test_the_fields_are_in_the_order_of_their_declaration():
-    assert list(events()[0].fields()) == [
+    assert list(retry().fields()) == [
         "task", "attempt", "fault_code", "status", "fingerprint", "message", "ambiguous",
         "upstream_request_id", "policy", "duration_ms", "delay_ms", "counts",
     ]  # fmt: skip
 
 
 def test_fields_without_a_value_are_left_out(records):
-    emit(events(max_attempts=None, status=None)[0])
+    emit(retry(max_attempts=None, status=None))
     (record,) = records
     assert {"max_attempts", "status"}.isdisjoint(record.seawall)
     assert "max_attempts" not in record.getMessage()
@@ -74,7 +103,7 @@ def test_fields_without_a_value_are_left_out(records):
 
 
 def test_values_that_are_false_or_zero_are_said(records):
-    emit(events(duration_ms=0)[0])
+    emit(retry(duration_ms=0))
     assert records[0].seawall["duration_ms"] == 0
     assert "ambiguous=False" in records[0].getMessage()
     assert "duration_ms=0" in records[0].getMessage()
@@ -85,7 +114,7 @@ def test_values_that_are_false_or_zero_are_said(records):
     ("two\nlines", r"'two\nlines'"), ("a\tb", r"'a\tb'"), ("\x1b[31m", r"'\x1b[31m'"),
 ])  # fmt: skip
 def test_a_value_never_ends_its_field_or_its_line(value, shown, records):
-    emit(events(task=value)[0])
+    emit(retry(task=value))
     (record,) = records
     assert f"task={shown} attempt=1" in record.getMessage()
     assert record.getMessage().isprintable()
@@ -103,18 +132,18 @@ class Loud:
 
 def test_nothing_is_formatted_when_nobody_listens_at_that_level(records):
     LOGGER.setLevel(logging.ERROR)
-    emit(events(task=Loud())[0])
+    emit(retry(task=Loud()))
     assert records == []
     LOGGER.setLevel(logging.INFO)
     with pytest.raises(AssertionError, match="nobody listens"):
-        emit(events(task=Loud())[0])
+        emit(retry(task=Loud()))
 
 
 def test_an_event_goes_to_the_logger_that_is_given(records):
     other = logging.Logger("elsewhere", logging.INFO)  # noqa: LOG001 - one that nobody shares
     found = []
     other.addFilter(found.append)
-    emit(events()[0], other)
+    emit(retry(), other)
     assert [record.name for record in found] == ["elsewhere"]
     assert records == []
 
@@ -136,4 +165,17 @@ def test_a_faults_fields_are_fields_of_every_event_about_an_attempt():
 
 def test_names_are_unique_and_every_event_has_a_meaning():
     assert len({event.name for event in EVENTS}) == len(EVENTS)
-    assert all(event.meaning and event.level >= logging.INFO for event in EVENTS)
+    assert all(event.meaning.endswith(".") for event in EVENTS)
+
+
+LEVELS = {
+    logging.DEBUG: {"job_succeeded", "job_snoozed", "pruned"},
+    logging.ERROR: {"config_missing", "not_written", "upkeep_failed", "hook_failed"},
+}
+
+
+@pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.name)
+def test_what_happens_by_the_thousand_is_quiet_and_what_needs_people_is_loud(kind):
+    assert kind.level in {logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR}
+    for level, names in LEVELS.items():
+        assert (kind.level == level) == (kind.name in names)

@@ -23,8 +23,8 @@ def schedules(
     With --app also in words, and those that no worker keeps yet.
     """
     with apps.opened(app, url, config) as found:
-        planned = {each.name: each for each in found.store.planned()}
         declared = {} if found.app is None else found.app.schedules
+        planned = _those_in_force(found.store.planned(), declared)
         now = found.store.now()
     names = sorted(planned.keys() | declared.keys())
     if as_json:
@@ -35,6 +35,18 @@ def schedules(
         return
     rows = [_row(name, planned.get(name), declared, now) for name in names]
     show.listing(("SCHEDULE", "NEXT", "LAST", "LAST JOB", "WHAT"), rows, right=(3,))
+
+
+def _those_in_force(
+    planned: list[Planned], declared: Mapping[str, Scheduled]
+) -> dict[str, Planned]:
+    """By name: the one that the application declares, else the one that fires last."""
+    found: dict[str, Planned] = {}
+    for each in sorted(planned, key=lambda each: each.next_at):
+        known = declared.get(each.name)
+        if known is None or known.schedule.spec == each.spec:
+            found[each.name] = each
+    return found
 
 
 def _spec(name: str, planned: Planned | None, declared: Mapping[str, Scheduled]) -> str:

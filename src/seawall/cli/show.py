@@ -97,7 +97,7 @@ def refusal(line: str) -> int:
 
 
 def harmless(text: str) -> str:
-    """Text of others as a terminal may be given it: what would steer the terminal is spelled out."""
+    """Text of others for a terminal: what would steer the terminal is spelled out."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 

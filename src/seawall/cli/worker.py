@@ -21,6 +21,11 @@ from seawall.why import ALIVE_SECONDS
 from seawall.worker.supervise import (
     SUPERVISED,
     Supervisor,
+    once_in_a_while,
+    when_supervisor_is_gone,
+)
+    SUPERVISED,
+    Supervisor,
     when_supervisor_is_gone,
 )
 from seawall.worker.worker import Worker
@@ -122,7 +127,7 @@ def worker(  # noqa: PLR0917 - Typer turns each into an option
 
 
 def _work(app: Seawall, worker: Worker, *, supervised: bool) -> int:
-    with _at_a_signal(lambda _: worker.stop()):
+    with _at_a_signal(once_in_a_while(worker.stop) if supervised else lambda _: worker.stop()):
         if supervised:
             # One that was told to stop already must not be hurried by it.
             when_supervisor_is_gone(lambda: None if worker.core.stopping else worker.stop())

@@ -81,6 +81,7 @@ __all__ = [
     "Wanted",
     "aenqueue_beside",
     "enqueue_beside",
+    "lasts",
     "migrate_store",
     "open_store",
     "verify_store",
@@ -220,6 +221,11 @@ def _path(url: str) -> str:
     return path[1:]
 
 
+def lasts(url: str) -> bool:
+    """Whether the store at that address outlives this process."""
+    return not (url.startswith(_SQLITE) and url.removeprefix(_SQLITE) in _IN_MEMORY)
+
+
 def _need_a_lasting_one(url: str) -> None:
-    if url.startswith(_SQLITE) and url.removeprefix(_SQLITE) in _IN_MEMORY:
+    if not lasts(url):
         raise ConfigurationError("url: a store in memory ends with the command: name a file")

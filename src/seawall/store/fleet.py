@@ -61,18 +61,20 @@ class Fleet(Asking):
         found = [
             rows.planned(row, self._backend.read) for row in self._backend.all("all_schedules")
         ]
-        return sorted(found, key=lambda each: each.name)  # databases differ about the alphabet
+        return sorted(found, key=lambda each: each[:2])  # databases differ about the alphabet
 
-    def fire(
-        self, name: str, due_at: datetime, *, next_at: datetime, job: NewJob | None
-    ) -> Enqueued | None:
-        need_name("name", name)
-        need_time("due_at", due_at)
+    def fire(self, planned: Planned, *, next_at: datetime, job: NewJob | None) -> Enqueued | None:
+        need_time("next_at", planned.next_at)
         need_time("next_at", next_at)
-        if next_at <= due_at and job is not None:
-            raise ValueError(f"next_at: found {next_at}, expected a time after {due_at}")
+        if next_at <= planned.next_at and job is not None:
+            raise ValueError(f"next_at: found {next_at}, expected one after {planned.next_at}")
         written = self._backend.written
-        step = {"name": name, "due_at": written(due_at), "next_at": written(next_at)}
+        step = {
+            "name": planned.name,
+            "spec": planned.spec,
+            "due_at": written(planned.next_at),
+            "next_at": written(next_at),
+        }
 
         def fired(session: Session, lane_ids: dict[Lane, int]) -> Enqueued | None:
             if not session.all("move_on", **step) or job is None:

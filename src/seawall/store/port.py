@@ -211,22 +211,18 @@ class Store(Protocol):
         ...
 
     def plan(self, name: str, spec: str, next_at: datetime) -> Planned:
-        """The schedule of that name; made, or begun anew where its specification has changed."""
+        """The schedule of that name and specification, as it stands; made where there is none."""
         ...
 
     def planned(self) -> list[Planned]:
         """Every schedule, by name."""
         ...
 
-    def fire(
-        self, name: str, due_at: datetime, *, next_at: datetime, job: NewJob | None
-    ) -> Enqueued | None:
-        """Move the schedule on and enqueue its job, in one transaction.
+    def fire(self, planned: Planned, *, next_at: datetime, job: NewJob | None) -> Enqueued | None:
+        """Move the schedule on from where it stands, and enqueue its job, in one transaction.
 
-        None where it no longer stands at `due_at`: another was faster. Without a job (one that
-        was missed, or must not overlap) it only moves on, which is answered None, too. Where the
-        job's key is taken, its holder is what the schedule last did; where the job is `refused`,
-        the schedule stays where it stands.
+        None where it no longer stands there: another was faster. Without a job (one that was
+        missed, or must not overlap) it only moves on, and the answer is None, too.
         """
         ...
 

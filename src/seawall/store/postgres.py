@@ -14,7 +14,7 @@ import select
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 import psycopg
@@ -403,9 +403,14 @@ def _job_copied(row: Values, id_: int, now: datetime) -> Row:
     """A row as `load_jobs` takes it."""
     after = row["run_after"] and datetime.fromisoformat(row["run_after"])
     due_at, due_set_at = (after, None) if after and after > now else (now, now)
+    if not after and row["run_after_span"] is not None:
+        due_at = now + timedelta(microseconds=row["run_after_span"])
+    deadline_at = row["deadline_at"]
+    if deadline_at is None and row["deadline_span"] is not None:
+        deadline_at = now + timedelta(microseconds=row["deadline_span"])
     return (
         id_, row["lane"], "queued", due_at, due_set_at, row["stage"],
-        row["deadline_at"], row["run"], row["owner"], now,
+        deadline_at, row["run"], row["owner"], now,
     )  # fmt: skip
 
 

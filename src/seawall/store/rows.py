@@ -65,6 +65,8 @@ def new_job(given: NewJob, position: int, lane_id: int, written: Written) -> Val
         "digest": None if given.key is None else digest(given.codec, given.arguments),
         "run_after": None if given.run_after is None else written(given.run_after),
         "deadline_at": None if given.deadline_at is None else written(given.deadline_at),
+        "run_after_span": _span(given.run_after_seconds),
+        "deadline_span": _span(given.deadline_seconds),
         "run": given.run,
         "owner": given.owner,
         "codec": given.codec,
@@ -74,6 +76,10 @@ def new_job(given: NewJob, position: int, lane_id: int, written: Written) -> Val
         "worker": None if begin is None else begin.worker,
         "lease": None if begin is None else microseconds(begin.lease_seconds),
     }
+
+
+def _span(seconds: float | None) -> int | None:
+    return None if seconds is None else microseconds(seconds)
 
 
 def digest(codec: str, arguments: str) -> str:
@@ -253,9 +259,9 @@ def claim_order(given: Claim) -> tuple[int, datetime, int]:
 
 
 def lapse(row: Row, in_lane: Lane, read: Read) -> Lapse:
-    id_, lease_no, seq, _, cycle, tries, losses, worker, lease_until = row
-    token = Token(id_, lease_no, seq + 1)
-    return Lapse(token, in_lane, cycle, tries, losses, worker, read(lease_until))
+    id_, lease_no, seq, _, cycle, tries, losses, worker, lease_until, prefetched, spared = row
+    token, lapsed_at = Token(id_, lease_no, seq + 1), read(lease_until)
+    return Lapse(token, in_lane, cycle, tries, losses, worker, lapsed_at, bool(prefetched), spared)
 
 
 def hold(row: Row, read: Read) -> Hold:

@@ -163,6 +163,10 @@ class Lapse(NamedTuple):
     losses: int
     worker: str
     lapsed_at: datetime
+    prefetched: bool = False
+    """It was to wait in its worker's hands, and perhaps never began."""
+    spared: int = 0
+    """How many of its losses were such ones; they are not held against it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from seawall.redact import one_line
 from seawall.store import Presence, Progress, Result, Store
 from seawall.store.values import MOST_ROWS
 from seawall.telemetry import UpkeepFailed, emit
-from seawall.worker.events import Asked, Taken
+from seawall.worker.events import Asked, Renewed, Taken
 
 if TYPE_CHECKING:
     from seawall.worker.events import Event
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 APPEAR_SECONDS = 5.0
 LOOK_SECONDS = 0.5
 BEATS_IN_A_LEASE = 4
-_CLOSING_SECONDS = 5.0
+_CLOSING_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -102,9 +102,14 @@ class Beats:
         left = iter(list(self._tokens()))
         while batch := list(islice(left, MOST_ROWS)):
             answers = self._store.renew(batch, lease_seconds=self._lease_seconds)
-            for token, answer in zip(batch, answers, strict=True):
-                if answer.result is Result.LOST:
-                    self._heard(Taken(token))
+            kept = [
+                token
+                for token, answer in zip(batch, answers, strict=True)
+                if answer.result is not Result.LOST
+            ]
+            self._heard(Renewed(tuple(kept)))
+            for token in set(batch) - set(kept):
+                self._heard(Taken(token))
 
     def _look_for_stops(self) -> None:
         for token in self._store.stopping(self._worker):

@@ -1,4 +1,4 @@
-"""The process of an isolated handler: `python -m seawall.worker.child`, started by `isolated`.
+"""The process of an isolated handler, started by `isolated`.
 
 It reads calls from its standard input and answers on its standard output; a handler that prints
 does so on standard error. Signals are the worker's affair: it ends this process by killing it, and
@@ -17,12 +17,15 @@ from multiprocessing.spawn import prepare
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-from seawall.current import CurrentJob, made_current
+from seawall.current import CurrentJob, Said, importing, made_current
 from seawall.errors import ConfigurationError, Skip, Snooze
 from seawall.execute import arguments, fault_of, raw_output_of, result, traceback_of
 from seawall.faults import Fault, FaultCode
 from seawall.tasks import Task
 from seawall.worker.isolated import BEGAN, Answer, Call
+
+_MAIN = ("init_main_from_name", "init_main_from_path")
+"""Which module the worker's program is; imported only where the task stands there."""
 
 
 class _Worker:
@@ -35,8 +38,9 @@ class _Worker:
         self.inbox: SimpleQueue[Any] = SimpleQueue()
 
     def tell(self, value: object) -> None:
+        told = pickle.dumps(value)  # whole, or not at all
         with self._one_at_a_time:
-            pickle.dump(value, self._answers)
+            self._answers.write(told)
             self._answers.flush()
 
     def listen(self) -> None:
@@ -58,9 +62,17 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
     worker = _Worker(calls, answers)
     threading.Thread(target=worker.listen, daemon=True).start()
-    prepare(worker.inbox.get())
+    surroundings = worker.inbox.get()
+    main_module = {key: surroundings.pop(key) for key in _MAIN if key in surroundings}
+    prepare(surroundings)
     while True:
-        worker.tell(_answered(worker.inbox.get(), worker))
+        call = worker.inbox.get()
+        answer = _answered(call, worker, main_module)
+        try:
+            worker.tell(answer)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            line = f"what it came to cannot leave its process: {error}"
+            worker.tell(Answer(Said(), fault=Fault(FaultCode.INTERNAL_ERROR, line)))
 
 
 def _end() -> None:
@@ -69,7 +81,7 @@ def _end() -> None:
     os._exit(1)
 
 
-def _answered(call: Call, worker: _Worker) -> Answer:
+def _answered(call: Call, worker: _Worker, main_module: dict[str, Any]) -> Answer:
     current = call.current
 
     def tell(job: CurrentJob) -> None:
@@ -77,9 +89,10 @@ def _answered(call: Call, worker: _Worker) -> Answer:
 
     current._on_progress = tell  # noqa: SLF001 - the other side of the same thing
     try:
-        task = _found(call.module, call.task)
+        with importing():
+            task = _found(call.module, call.task, main_module)
     except Exception as error:  # noqa: BLE001 - a module may raise anything
-        fault = Fault(FaultCode.CONFIG_MISSING, f"cannot be imported: {error}")
+        fault = Fault(FaultCode.CONFIG_MISSING, f"{call.module} cannot be imported: {error}")
         return Answer(current.said, fault=fault, shown=traceback_of(error))
     try:
         args, kwargs = arguments(task, call.arguments)
@@ -109,9 +122,13 @@ def _value(task: Task[..., Any, Any], args: tuple[Any, ...], kwargs: dict[str, A
     return asyncio.run(value)
 
 
-def _found(module: str, name: str) -> Task[..., Any, Any]:
-    # The module that was the program's main one stands here under another name.
-    found = sys.modules["__mp_main__"] if module == "__main__" else import_module(module)
+def _found(module: str, name: str, main_module: dict[str, Any]) -> Task[..., Any, Any]:
+    if module == "__main__":  # the worker's own program: here it stands under another name
+        if "__mp_main__" not in sys.modules:
+            prepare(main_module)
+        found = sys.modules["__mp_main__"]
+    else:
+        found = import_module(module)
     for value in vars(found).values():
         if isinstance(value, Task) and value.name == name:
             return value
@@ -129,7 +146,3 @@ def _limit_memory(mib: int | None) -> None:
     if hard != resource.RLIM_INFINITY:
         soft = min(soft, hard)
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-
-if __name__ == "__main__":
-    main()

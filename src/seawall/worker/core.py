@@ -15,6 +15,10 @@ little happens, large under load. What a turn could not write stays and goes wit
 not wait for the store. A job that was lost before is never among them: it is claimed only for a
 slot that is kept free for it, so that a kill charges it no loss while it merely waited.
 
+**Leases.** A handler is started only while its lease is known to stand. What waited while nothing
+could be renewed (a stopped process, a store that was away) waits on until a renewal says that it
+is still ours.
+
 **Stopping.** Nothing more is claimed, what had not begun is handed back at once, what runs may
 finish within the grace period; then, or at a second signal, it is stopped and handed back too. The
 worker exits when all of this is written.
@@ -23,7 +27,7 @@ worker exits when all of this is written.
 import heapq
 import math
 from collections import deque
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count, islice
 
@@ -40,6 +44,7 @@ from seawall.worker.events import (
     Event,
     Exit,
     Freed,
+    Renewed,
     Rest,
     Signal,
     Start,
@@ -104,7 +109,12 @@ class Core:
         self.running: dict[Token, _Slot] = {}
         self.waiting: deque[tuple[Claim, float]] = deque()
         """Claims that have not begun, and when they came."""
+        self._lapsed: dict[Token, tuple[Claim, float]] = {}
+        """Claims that had not begun when their lease lapsed: perhaps another has the job."""
+        self._ends_at: dict[int, float] = {}
+        """By job, when its lease lapses unless it is renewed."""
         self.left_behind: set[Token] = set()
+        self._freed_early: set[Token] = set()
         self.stopping = False
         self._hurry_at: float | None = None
         self._settlements: dict[Token, tuple[Settlement, float]] = {}
@@ -140,13 +150,15 @@ class Core:
             case Ended(token, write, freed):
                 self._ended(token, write, now, freed=freed)
             case Freed(token):
-                self.left_behind.discard(token)
+                self._freed(token)
             case Turned(claims, instead):
                 self._turned(claims, instead, now)
             case TurnFailed():
                 self._turn_failed(now)
             case Asked(token):
-                self._stop(token, Stop.CANCEL)
+                self._asked_to_stop(token)
+            case Renewed(tokens):
+                self._renewed(tokens, now)
             case Taken(token):
                 self._lost(token)
             case Signal():
@@ -171,8 +183,18 @@ class Core:
 
     @property
     def idle(self) -> bool:
-        """Nothing is in its hands."""
-        return not (self._held or self.left_behind or self._turn)
+        """No job is in its hands; handlers that were left behind may still go on."""
+        return not (self._held or self._turn)
+
+    @property
+    def turning(self) -> bool:
+        """Whether the store is being asked."""
+        return self._turn is not None
+
+    @property
+    def ending(self) -> Collection[Token]:
+        """The attempts whose ends are being written."""
+        return () if self._turn is None else self._turn.tokens
 
     @property
     def tokens(self) -> list[Token]:
@@ -205,10 +227,22 @@ class Core:
             slot = self._slot(claim, came_at, now)
             if self.stopping or slot.limit_at <= now:  # its deadline passed while it waited
                 self._releases[claim.token] = Release(token=claim.token)
-                continue
-            self.running[claim.token] = slot
-            self._set_limit(claim.token, slot.limit_at)
-            yield Start(claim, came_at)
+            elif now >= self._ends_at[claim.token.job_id]:
+                self._lapsed[claim.token] = (claim, came_at)
+            else:
+                self.running[claim.token] = slot
+                self._set_limit(claim.token, slot.limit_at)
+                yield Start(claim, came_at)
+        if self.stopping:
+            self._releases.update({token: Release(token=token) for token in self._lapsed})
+            self._lapsed.clear()
+
+    def _renewed(self, tokens: tuple[Token, ...], now: float) -> None:
+        for token in tokens:
+            if self.holds(token):
+                self._ends_at[token.job_id] = now + self._lease_seconds
+            if token in self._lapsed:
+                self.waiting.appendleft(self._lapsed.pop(token))
 
     def _keeps_free(self, now: float) -> bool:
         """Whether free slots are not to be filled now, because the next turn claims for them."""
@@ -243,8 +277,9 @@ class Core:
 
     def _ended(self, token: Token, write: Settlement | Release, now: float, *, freed: bool) -> None:
         slot = self.running.pop(token, None)
-        if not freed:
+        if not freed and token not in self._freed_early:
             self.left_behind.add(token)
+        self._freed_early.discard(token)
         if slot is None or slot.stop is Stop.LOST or not self.holds(token):
             return  # it was taken from us: nothing may be written
         if isinstance(write, Release):
@@ -256,6 +291,12 @@ class Core:
         self._mean_seconds = took if mean is None else mean + (took - mean) * 0.05
         if write.state == "queued" and write.delay_seconds is not None:
             self._set_alarm(now + write.delay_seconds)
+
+    def _freed(self, token: Token) -> None:
+        """A handler has returned; perhaps before it was said that its attempt ended without it."""
+        if token in self.running:
+            self._freed_early.add(token)
+        self.left_behind.discard(token)
 
     def _set_alarm(self, at: float) -> None:
         """A job will be due then, and nobody will tell."""
@@ -305,13 +346,30 @@ class Core:
         self._forget(token)
         self._settlements.pop(token, None)
         self._releases.pop(token, None)
-        if any(claim.token == token for claim, _ in self.waiting):
-            self.waiting = deque(each for each in self.waiting if each[0].token != token)
+        self._drop(token)
         self._stop(token, Stop.LOST)
+
+    def _asked_to_stop(self, token: Token) -> None:
+        """One that has not begun need not: handed back, it is cancelled there."""
+        if self._drop(token):
+            self._releases[token] = Release(token=token)
+        else:
+            self._stop(token, Stop.CANCEL)
+
+    def _drop(self, token: Token) -> bool:
+        """Take it out of what waits; false where it does not."""
+        if self._lapsed.pop(token, None) is not None:
+            return True
+        left = deque(each for each in self.waiting if each[0].token != token)
+        found = len(left) < len(self.waiting)
+        if found:
+            self.waiting = left
+        return found
 
     def _forget(self, token: Token) -> None:
         if self.holds(token):
             del self._held[token.job_id]
+            self._ends_at.pop(token.job_id, None)
 
     def _signalled(self, now: float) -> None:
         self._hurry_at = now if self.stopping else now + self.grace_seconds
@@ -382,6 +440,7 @@ class Core:
             if older is not None:  # it could be claimed: so the lease that we had was lost
                 self._lost(older)
             self._held[claim.token.job_id] = claim.token
+            self._ends_at[claim.token.job_id] = now + self._lease_seconds
         came = [(claim, now) for claim in claims]
         if turn.prefetch:
             self.waiting.extend(came)
@@ -404,7 +463,7 @@ class Core:
     # --- resting ------------------------------------------------------------------------------
 
     def _done(self) -> bool:
-        return self.stopping and not self.running and not self.unwritten and not self.waiting
+        return self.stopping and not (self.running or self.unwritten or self.waiting)
 
     def _rest(self, now: float) -> float:
         """How long until something is to be done even if nothing happens."""

@@ -63,6 +63,13 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Renewed:
+    """These leases last for a whole length from now."""
+
+    tokens: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
     """The store says that this lease is lost."""
 
@@ -74,7 +81,7 @@ class Signal:
     """The worker is to stop; the second time it is to hurry."""
 
 
-Event = Woken | Began | Ended | Freed | Turned | TurnFailed | Asked | Taken | Signal
+Event = Woken | Began | Ended | Freed | Turned | TurnFailed | Asked | Renewed | Taken | Signal
 
 
 # --- what is to be done -----------------------------------------------------------------------
@@ -110,10 +117,10 @@ class Turn:
     prefetch: bool
 
     @property
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> frozenset[Token]:
         """Whose ends it writes."""
         settled = [each.token for each in self.settlements]
-        return settled + [each.token for each in self.releases]
+        return frozenset([*settled, *(each.token for each in self.releases)])
 
 
 @dataclass(frozen=True, slots=True)

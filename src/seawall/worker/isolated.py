@@ -13,10 +13,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.spawn import get_preparation_data
+from pathlib import Path
 from typing import Any
 
 from seawall.current import CurrentJob, Said
@@ -27,6 +29,8 @@ from seawall.model import Token
 
 MOST_CALLS = 1_000
 """After so many attempts a child is replaced: what leaks, leaks no further."""
+IDLE_SECONDS = 300.0
+"""A child that has waited for so long is ended."""
 BEGAN = "began"
 _KILLED = -9
 _ENDING_SECONDS = 1.0
@@ -53,6 +57,12 @@ class Answer:
     fault: Fault | None = None
     shown: str = ""
     raw_output: str | None = None
+
+
+_PROGRAM = (
+    f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r});"
+    " from seawall.worker.child import main; main()"
+)
 
 
 class Pool:
@@ -102,6 +112,16 @@ class Pool:
         for child in children:
             child.bury()
 
+    def tidy(self) -> None:
+        """End children that have waited for long."""
+        before = time.monotonic() - IDLE_SECONDS
+        with self._lock:
+            old = [child for child in self._idle if child.idle_since < before]
+            self._idle = [child for child in self._idle if child.idle_since >= before]
+        for child in old:
+            child.kill()
+            child.bury()
+
     def _lent(self, token: Token, *, warm: bool) -> "_Child":
         child = None
         with self._lock:
@@ -118,6 +138,7 @@ class Pool:
         with self._lock:
             self._busy.pop(token, None)
             if child.usable and not self._closed:
+                child.idle_since = time.monotonic()
                 self._idle.append(child)
                 return
         child.kill()
@@ -142,10 +163,11 @@ class _Child:
     process: "subprocess.Popen[bytes]" = field(init=False)
     calls: int = 0
     usable: bool = True
+    idle_since: float = 0.0
 
     def __post_init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "seawall.worker.child"],
+        self.process = subprocess.Popen(  # noqa: S603 - our own
+            [sys.executable, "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -205,10 +227,10 @@ class _Child:
     def kill(self) -> None:
         """End it at once, with whatever it has started."""
         self.usable = False
-        if self.process.poll() is not None:
-            return
+        if self.process.returncode is not None:
+            return  # buried: its number may be another's by now
         with suppress(OSError):
-            if hasattr(os, "killpg"):
+            if hasattr(os, "killpg"):  # also where it is dead: what it started may not be
                 os.killpg(self.process.pid, signal.SIGKILL)
             else:
                 self.process.kill()

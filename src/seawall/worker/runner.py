@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from seawall.execute import End, Stop, Work, carry_out, ended
 from seawall.model import Token
-from seawall.telemetry import LoopBlocked, ThreadLeftBehind, emit
+from seawall.telemetry import LOGGER, LoopBlocked, ThreadLeftBehind, emit
 from seawall.worker.isolated import Pool
 
 P = ParamSpec("P")
@@ -39,7 +39,7 @@ class _Attempt:
     """An attempt under way, and what is needed to stop it."""
 
     work: Work
-    end: End | None = None
+    ended: bool = False
     task: "asyncio.Task[None] | None" = None
     started: bool = False
 
@@ -51,6 +51,8 @@ class Told:
     token: Token
     end: End
     freed: bool
+    progress: tuple[float, float | None, str] | None = None
+    """What its handler said last of how far it had come."""
 
 
 class Runner:
@@ -104,12 +106,16 @@ class Runner:
             self._loop.call(self._cancel, attempt)
         elif why is not Stop.CANCEL:
             leave = True
-        if leave:
-            self._leave(attempt, why)
+        if leave:  # on a thread: the application's hooks hear of it, and may be slow
+            self._threads.run(self._leave, attempt, why)
 
     def under_way(self) -> list[Work]:
         """The attempts whose handlers run."""
         return [attempt.work for attempt in list(self._attempts.values())]
+
+    def tidy(self) -> None:
+        """Let go of processes that nobody has needed for a while."""
+        self._processes.tidy()
 
     def close(self) -> None:
         """End the loop and the processes; threads that hang are left to the end of the process."""
@@ -122,22 +128,24 @@ class Runner:
     def _finish(self, attempt: _Attempt, end: End) -> None:
         """The handler has returned."""
         token = attempt.work.claim.token
-        with self._ending:
-            first, attempt.end = attempt.end is None, end
-            self._attempts.pop(token, None)
-        if first:
-            self._told(Told(token, end, freed=True))
+        self._attempts.pop(token, None)
+        if self._is_first(attempt):
+            self._told(Told(token, end, True, attempt.work.current.said.progress))
         else:
             self._freed(token)
+
+    def _is_first(self, attempt: _Attempt) -> bool:
+        """An attempt ends once: whoever comes first says how."""
+        with self._ending:
+            first, attempt.ended = not attempt.ended, True
+        return first
 
     def _leave(self, attempt: _Attempt, why: Stop) -> None:
         """The attempt ends, its handler does not."""
         work = attempt.work
-        with self._ending:  # told in here, so that the handler's return cannot overtake it
-            if attempt.end is not None:
-                return
-            attempt.end = ended(work, why)
-            self._told(Told(work.claim.token, attempt.end, freed=False))
+        if not self._is_first(attempt):
+            return
+        self._told(Told(work.claim.token, ended(work, why), freed=False))
         emit(
             ThreadLeftBehind(
                 job=work.current.id,
@@ -158,7 +166,7 @@ class Runner:
 
     async def _isolated(self, work: Work, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
         def began() -> None:
-            work.begun = work.app.clock.monotonic()
+            work.begun, work.called = work.app.clock.monotonic(), True
             self._began(work.claim.token)
 
         return self._processes.call(work, began)
@@ -307,9 +315,10 @@ class _Threads:
             function, args = call
             try:
                 function(*args)
-            finally:
-                with self._lock:
-                    self._under_way -= 1
+            except BaseException:  # noqa: BLE001 - a thread that ends would be missed
+                LOGGER.exception("a worker's thread broke")
+            with self._lock:
+                self._under_way -= 1
             del function, args, call  # what they hold must not outlive them
 
     def close(self) -> None:

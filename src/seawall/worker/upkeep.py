@@ -17,10 +17,11 @@ from seawall.app import Scheduled, Seawall
 from seawall.decisions.policy import Fail
 from seawall.errors import StoreError, StoreUnavailableError
 from seawall.faults import Fault, FaultCode
+from seawall.hooks import FaultReport
 from seawall.model import NewJob
 from seawall.redact import one_line
 from seawall.states import FINISHED, State
-from seawall.store import Answer, Lapse, Planned, Reclaim, Result, Store, Taken
+from seawall.store import Answer, Enqueued, Lapse, Planned, Reclaim, Result, Store, Taken
 from seawall.store.values import MOST_ROWS
 from seawall.telemetry import (
     ClockPutRight,
@@ -39,7 +40,7 @@ MOST_PAGES = 20
 UNSERVED_SECONDS = 10.0
 FORGET_WORKERS_SECONDS = 86_400.0
 _TICK_SECONDS = 0.25
-_CLOSING_SECONDS = 5.0
+_CLOSING_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -53,9 +54,10 @@ class _Chore:
 class Upkeep:
     """The chores of one worker."""
 
-    def __init__(self, app: Seawall, worker: str) -> None:
+    def __init__(self, app: Seawall, worker: str, store: Store) -> None:
         self._app = app
         self._worker = worker
+        self._store = store
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="seawall-upkeep", daemon=True)
         lease = app.settings.lease_seconds
@@ -72,10 +74,6 @@ class Upkeep:
             # Whoever knows other schedules must not take this turn from us.
             names = "/".join(sorted(app.schedules))
             self._chores.append(_Chore(f"schedules {_digest(names)}", 0.5, self.fire))
-
-    @property
-    def _store(self) -> Store:
-        return self._app.store
 
     def start(self) -> None:
         self._thread.start()
@@ -115,17 +113,27 @@ class Upkeep:
             reclaims = [self._judged(lapse) for lapse in lapses]
             answers = self._store.reclaim(reclaims)
             for lapse, asked, answer in zip(lapses, reclaims, answers, strict=True):
-                _tell_reclaimed(lapse, asked, answer)
+                if answer.result is Result.DONE:
+                    _tell_reclaimed(lapse, asked, answer)
+                    self._app.hooks.tell(_report(lapse, asked))
             if len(lapses) < MOST_ROWS or not any(a.result is Result.DONE for a in answers):
                 return
 
     def _judged(self, lapse: Lapse) -> Reclaim:
+        """A job that only waited in its worker's hands, and perhaps never began, is not charged.
+
+        It is never prefetched again, so that it is spared only once.
+        """
         task = self._app.tasks.get(lapse.lane.task)
         policy = self._app.policy() if task is None else task.policy
         line = f"the worker {lapse.worker} was not heard of before its lease lapsed"
+        if lapse.prefetched:
+            fault = Fault(FaultCode.WORKER_LOST, f"{line}; it may not have begun", ambiguous=True)
+            return Reclaim(token=lapse.token, fault=fault, delay_seconds=0.0, policy=policy.id)
         fault = Fault(FaultCode.WORKER_LOST, line, ambiguous=True)
+        charged = lapse.losses - lapse.spared + 1
         verdict = policy.judge_by(
-            policy.rule_for(fault), fault, attempt=lapse.tries + 1, own=lapse.losses + 1
+            policy.rule_for(fault), fault, attempt=lapse.tries + 1, own=charged
         ).verdict(self._app.rng)
         delay = None if isinstance(verdict, Fail) else verdict.delay_seconds
         return Reclaim(token=lapse.token, fault=fault, delay_seconds=delay, policy=policy.id)
@@ -183,44 +191,44 @@ class Upkeep:
 
     def fire(self) -> None:
         """Ask for the jobs of every schedule that is due."""
-        planned = {each.name: each for each in self._store.planned()}
+        planned = {each[:2]: each for each in self._store.planned()}
         for scheduled in self._app.schedules.values():
-            now, spec = self._store.now(), scheduled.schedule.spec
-            known = planned.get(scheduled.name)
-            if known is None or known.spec != spec:
-                known = self._store.plan(scheduled.name, spec, scheduled.schedule.next_after(now))
-            self._fire(scheduled, known, now)
+            known = planned.get((scheduled.name, scheduled.schedule.spec))
+            try:
+                self._look_at(scheduled, known)
+            except StoreUnavailableError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one schedule's trouble is not another's
+                chore = f"schedule {scheduled.name}"
+                emit(UpkeepFailed(chore=chore, message=one_line(f"{error!r}")))
+
+    def _look_at(self, scheduled: Scheduled, known: Planned | None) -> None:
+        now, schedule = self._store.now(), scheduled.schedule
+        if known is None:
+            first = schedule.next_after(now)
+            known = self._store.plan(scheduled.name, schedule.spec, first)
+        self._fire(scheduled, known, now)
 
     def _fire(self, scheduled: Scheduled, planned: Planned, now: datetime) -> None:
         schedule = scheduled.schedule
         due = schedule.due(planned.next_at, now)
-        stands, last = planned.next_at, planned.last_job
-        if due.next_at == stands:
+        if due.next_at == planned.next_at:
             return
-        steps = [*zip(due.fires, [*due.fires[1:], due.next_at], strict=True)]
-        if not steps:  # only moved on: what was missed is left out, or a clock was wrong
-            self._store.fire(scheduled.name, stands, next_at=due.next_at, job=None)
+        if not due.fires:  # what was missed is left out, or a clock was wrong
+            self._store.fire(planned, next_at=due.next_at, job=None)
             return
-        for fired_at, next_at in steps:
-            busy = schedule.overlap == "skip" and self._unfinished(last)
-            job = None if busy else _job_of(scheduled, fired_at, now)
-            answer = self._store.fire(scheduled.name, stands, next_at=next_at, job=job)
+        for fired_at, next_at in zip(due.fires, [*due.fires[1:], due.next_at], strict=True):
+            busy = schedule.overlap == "skip" and self._unfinished(planned.last_job)
+            job = None if busy else _job_of(scheduled, fired_at)
+            answer = self._store.fire(planned, next_at=next_at, job=job)
             if answer is None and not busy:
                 return  # another worker was faster
             if answer is not None and answer.taken is Taken.REFUSED:
-                self._store.fire(scheduled.name, stands, next_at=next_at, job=None)
+                self._store.fire(planned, next_at=next_at, job=None)
                 raise StoreError(f"schedule {scheduled.name}: {answer.reason}")
-            last = last if answer is None else answer.job_id
-            emit(
-                ScheduleFired(
-                    schedule=scheduled.name,
-                    task=scheduled.request.task.name,
-                    due_at=fired_at.isoformat(),
-                    job=None if answer is None else answer.job_id,
-                    reason="the job before is unfinished" if busy else None,
-                )
-            )
-            stands = next_at
+            _tell_fired(scheduled, fired_at, answer)
+            last_job = planned.last_job if answer is None else answer.job_id
+            planned = planned._replace(next_at=next_at, last_job=last_job)
 
     def _unfinished(self, job_id: int | None) -> bool:
         if job_id is None:
@@ -229,10 +237,10 @@ class Upkeep:
         return job is not None and job.state not in FINISHED
 
 
-def _job_of(scheduled: Scheduled, fired_at: datetime, now: datetime) -> NewJob:
+def _job_of(scheduled: Scheduled, fired_at: datetime) -> NewJob:
     """The job of one fire. Its key is the time: a clock that goes back fires nothing twice."""
     key = f"{scheduled.name}@{fired_at:%Y-%m-%dT%H:%M:%S.%fZ}"
-    return replace(scheduled.request.new_job(now), key=key)
+    return replace(scheduled.request.new_job(), key=key)
 
 
 def unserved(store: Store) -> list[tuple[str, str, float, str]]:
@@ -258,9 +266,18 @@ def _advice(queue: str, task: str, alive: list[Any]) -> str:
     return f"start a worker with --queues {queue}"
 
 
+def _report(lapse: Lapse, asked: Reclaim) -> FaultReport:
+    return FaultReport(
+        job_id=lapse.token.job_id,
+        task=lapse.lane.task,
+        attempt=lapse.tries + 1,
+        fault=asked.fault,
+        final=asked.delay_seconds is None,
+        error=None,
+    )
+
+
 def _tell_reclaimed(lapse: Lapse, asked: Reclaim, answer: Answer) -> None:
-    if answer.result is not Result.DONE:
-        return
     delay = asked.delay_seconds
     emit(
         Reclaimed(
@@ -271,6 +288,18 @@ def _tell_reclaimed(lapse: Lapse, asked: Reclaim, answer: Answer) -> None:
             worker=lapse.worker,
             losses=lapse.losses + 1,
             delay_ms=None if delay is None else round(delay * 1_000),
+        )
+    )
+
+
+def _tell_fired(scheduled: Scheduled, fired_at: datetime, answer: Enqueued | None) -> None:
+    emit(
+        ScheduleFired(
+            schedule=scheduled.name,
+            task=scheduled.request.task.name,
+            due_at=fired_at.isoformat(),
+            job=None if answer is None else answer.job_id,
+            reason="the job before is unfinished" if answer is None else None,
         )
     )
 

@@ -34,7 +34,7 @@ dated AS MATERIALIZED (
 ),
 moved AS (
     UPDATE seawall.job
-    SET state = 'running', lane = dated.lane, stage = dated.stage, seq = dated.seq, tries = 0,
+    SET state = 'running', lane = dated.lane, stage = dated.stage, seq = dated.seq, tries = 0, prefetched = false,
         claimed_at = dated.now, last_attempt_at = dated.begun_at,
         started_at = coalesce(job.started_at, dated.begun_at)
     FROM dated

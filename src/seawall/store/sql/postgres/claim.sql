@@ -13,6 +13,7 @@ WITH clock AS MATERIALIZED (
 taken AS (
     UPDATE seawall.job
     SET state = 'running', lease_no = lease_no + 1, worker = %(worker)s,
+        prefetched = %(prefetch)s,
         claimed_at = (SELECT now FROM clock), leased_at = (SELECT now FROM clock),
         lease_until = (SELECT now FROM clock) + %(lease)s * interval '1 microsecond'
     WHERE job.id = ANY (ARRAY(

@@ -13,7 +13,8 @@ WITH given AS MATERIALIZED (
         SELECT r.*
         FROM json_to_recordset(%(rows)s) AS r (
             position integer, lane bigint, task text, stage integer, key text, digest text,
-            run_after timestamptz, deadline_at timestamptz, run bigint, owner text,
+            run_after timestamptz, run_after_span bigint, deadline_at timestamptz,
+            deadline_span bigint, run bigint, owner text,
             codec text, arguments text, request_id text, tags text, worker text, lease bigint
         )
         -- A store that was restored may lack a lane that the caller knows.
@@ -34,13 +35,15 @@ born AS (
     )
     SELECT
         id, lane, CASE WHEN worker IS NULL THEN 'queued' ELSE 'running' END,
-        greatest(run_after, now), CASE WHEN run_after > now THEN NULL ELSE now END, stage,
+        greatest(
+            coalesce(run_after, now + run_after_span * interval '1 microsecond'), now
+        ), CASE WHEN run_after > now THEN NULL ELSE now END, stage,
         CASE WHEN worker IS NULL THEN 0 ELSE 1 END,
         worker,
         CASE WHEN worker IS NOT NULL THEN now END,
         CASE WHEN worker IS NOT NULL THEN now END,
         CASE WHEN worker IS NOT NULL THEN now + lease * interval '1 microsecond' END,
-        deadline_at, run, owner, now
+        coalesce(deadline_at, now + deadline_span * interval '1 microsecond'), run, owner, now
     FROM given WHERE key IS NULL OR id IN (SELECT job FROM keyed)
     RETURNING id
 ),

@@ -1,6 +1,6 @@
 -- name: lapsed
 -- Leases that have lapsed, the longest first. Reads only: what becomes of them is decided outside.
-SELECT id, lease_no, seq, lane, cycle, tries, losses, worker, lease_until
+SELECT id, lease_no, seq, lane, cycle, tries, losses, worker, lease_until, prefetched, spared
 FROM seawall.job
 WHERE state = 'running' AND lease_until <= coalesce(%(now)s::timestamptz, now())
 ORDER BY lease_until, id LIMIT %(limit)s;
@@ -39,6 +39,7 @@ dated AS MATERIALIZED (
 moved AS (
     UPDATE seawall.job
     SET state = dated.state_after, seq = dated.seq, losses = losses + 1,
+        spared = spared + prefetched::integer,
         due_at = CASE WHEN dated.state_after = 'queued'
             THEN dated.now + dated.delay * interval '1 microsecond' ELSE job.due_at END,
         due_set_at = CASE WHEN dated.state_after = 'queued'

@@ -27,7 +27,7 @@ forgotten AS (
     DELETE FROM seawall.progress USING locked WHERE progress.job = locked.id
 )
 UPDATE seawall.job
-SET state = 'queued', cycle = cycle + 1, tries = 0, losses = 0,
+SET state = 'queued', cycle = cycle + 1, tries = 0, losses = 0, spared = 0,
     lane = locked.lane, stage = locked.stage,
     due_at = locked.now, due_set_at = locked.now, finished_at = NULL, last_fault = NULL,
     deadline_at = CASE WHEN deadline_at > locked.now THEN deadline_at END

@@ -90,6 +90,8 @@ CREATE TABLE seawall.job (
     last_attempt_at timestamp with time zone,
     finished_at timestamp with time zone,
     last_fault text,
+    prefetched boolean DEFAULT false NOT NULL,
+    spared integer DEFAULT 0 NOT NULL,
     CONSTRAINT a_lease_ends_after_it_began CHECK ((lease_until > leased_at)),
     CONSTRAINT attempts_have_times CHECK ((((seq > 0) = (started_at IS NOT NULL)) AND ((seq > 0) = (last_attempt_at IS NOT NULL)))),
     CONSTRAINT cancel_is_asked_of_running_jobs CHECK (((NOT cancel_requested) OR (state = 'running'::text))),
@@ -107,7 +109,8 @@ CREATE TABLE seawall.job (
 CASE
     WHEN (state = 'running'::text) THEN ((lease_no > 0) AND (num_nulls(worker, claimed_at, leased_at, lease_until) = 0))
     ELSE (num_nonnulls(worker, claimed_at, leased_at, lease_until) = 0)
-END)
+END),
+    CONSTRAINT spared_are_losses CHECK (((spared >= 0) AND (spared <= losses)))
 )
 WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 
@@ -268,7 +271,7 @@ ALTER TABLE ONLY seawall.progress
     ADD CONSTRAINT progress_pkey PRIMARY KEY (job);
 
 ALTER TABLE ONLY seawall.schedule
-    ADD CONSTRAINT schedule_pkey PRIMARY KEY (name);
+    ADD CONSTRAINT schedule_pkey PRIMARY KEY (name, spec);
 
 ALTER TABLE ONLY seawall.tally
     ADD CONSTRAINT tally_pkey PRIMARY KEY (name);

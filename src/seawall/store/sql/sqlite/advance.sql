@@ -19,7 +19,7 @@ WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
     AND :output IS NOT NULL
 ON CONFLICT (job, stage) DO UPDATE SET content = excluded.content;
 UPDATE seawall_job
-SET state = 'running', lane = :lane, stage = :stage, seq = :seq, tries = 0,
+SET state = 'running', lane = :lane, stage = :stage, seq = :seq, tries = 0, prefetched = 0,
     claimed_at = :now, last_attempt_at = :now - :ago - :took,
     started_at = coalesce(started_at, :now - :ago - :took)
 WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'

@@ -6,7 +6,7 @@
 -- CROSS JOIN and INDEXED BY fix the plan. One writer at a time: nothing has to be skipped.
 -- moves: claim
 UPDATE seawall_job
-SET state = 'running', lease_no = lease_no + 1, worker = :worker,
+SET state = 'running', lease_no = lease_no + 1, worker = :worker, prefetched = :prefetch,
     claimed_at = :now, leased_at = :now, lease_until = :now + :lease
 WHERE id IN (
     SELECT waiting.id

@@ -11,13 +11,13 @@ INSERT INTO seawall_job (
 )
 SELECT
     :lane, iif(:worker IS NULL, 'queued', 'running'),
-    max(coalesce(:run_after, :now), :now), iif(:run_after > :now, NULL, :now), :stage,
+    max(coalesce(:run_after, :now + :run_after_span, :now), :now), iif(:run_after > :now, NULL, :now), :stage,
     iif(:worker IS NULL, 0, 1),
     :worker,
     iif(:worker IS NOT NULL, :now, NULL),
     iif(:worker IS NOT NULL, :now, NULL),
     iif(:worker IS NOT NULL, :now + :lease, NULL),
-    :deadline_at, :run, :owner, :now
+    coalesce(:deadline_at, :now + :deadline_span), :run, :owner, :now
 WHERE EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane)
     AND (:key IS NULL
         OR NOT EXISTS (SELECT 1 FROM seawall_job_key WHERE task = :task AND key = :key))

@@ -1,6 +1,6 @@
 -- name: lapsed
 -- Leases that have lapsed, the longest first. Reads only: what becomes of them is decided outside.
-SELECT id, lease_no, seq, lane, cycle, tries, losses, worker, lease_until
+SELECT id, lease_no, seq, lane, cycle, tries, losses, worker, lease_until, prefetched, spared
 FROM seawall_job
 WHERE state = 'running' AND lease_until <= :now
 ORDER BY lease_until, id LIMIT :limit;
@@ -19,7 +19,7 @@ WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
 UPDATE seawall_job
 SET state = CASE WHEN cancel_requested THEN 'cancelled'
         WHEN :delay IS NULL THEN 'failed' ELSE 'queued' END,
-    seq = :seq, losses = losses + 1,
+    seq = :seq, losses = losses + 1, spared = spared + prefetched,
     due_at = iif(cancel_requested OR :delay IS NULL, due_at, :now + :delay),
     due_set_at = iif(cancel_requested OR :delay IS NULL, due_set_at, :now),
     worker = NULL, claimed_at = NULL, leased_at = NULL, lease_until = NULL,

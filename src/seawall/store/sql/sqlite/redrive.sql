@@ -16,7 +16,7 @@ WHERE job = (
         AND (:lane IS NULL OR EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane))
 );
 UPDATE seawall_job
-SET state = 'queued', cycle = cycle + 1, tries = 0, losses = 0,
+SET state = 'queued', cycle = cycle + 1, tries = 0, losses = 0, spared = 0,
     lane = coalesce(:lane, lane), stage = coalesce(:stage, stage),
     due_at = :now, due_set_at = :now, finished_at = NULL, last_fault = NULL,
     deadline_at = iif(deadline_at > :now, deadline_at, NULL)

@@ -1,9 +1,7 @@
 -- name: plan
--- Makes a schedule, or begins it anew where its specification has changed; otherwise leaves it.
+-- Makes a schedule where there is none of that name and specification; otherwise leaves it.
 INSERT INTO seawall_schedule (name, spec, next_at) VALUES (:name, :spec, :next_at)
-ON CONFLICT (name) DO UPDATE
-SET spec = excluded.spec,
-    next_at = iif(seawall_schedule.spec = excluded.spec, seawall_schedule.next_at, excluded.next_at)
+ON CONFLICT (name, spec) DO UPDATE SET spec = excluded.spec
 RETURNING name, spec, next_at, last_at, last_job;
 
 -- name: all_schedules
@@ -13,11 +11,11 @@ SELECT name, spec, next_at, last_at, last_job FROM seawall_schedule;
 -- name: move_on
 -- Moves a schedule on from where it stands; nothing where it no longer stands there.
 UPDATE seawall_schedule SET next_at = :next_at
-WHERE name = :name AND next_at = :due_at
+WHERE name = :name AND spec = :spec AND next_at = :due_at
 RETURNING name;
 
 -- name: note_fired
 -- Keeps what a schedule last did.
 UPDATE seawall_schedule SET last_at = :due_at, last_job = :job
-WHERE name = :name
+WHERE name = :name AND spec = :spec
 RETURNING name;

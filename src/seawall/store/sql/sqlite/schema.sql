@@ -74,7 +74,9 @@ CREATE TABLE seawall_job (
     started_at INTEGER,
     last_attempt_at INTEGER,
     finished_at INTEGER,
-    last_fault TEXT,
+    last_fault TEXT, prefetched INTEGER NOT NULL DEFAULT 0
+    CHECK (prefetched IN (0, 1)), spared INTEGER NOT NULL DEFAULT 0
+    CONSTRAINT spared_are_losses CHECK (spared BETWEEN 0 AND losses),
     CONSTRAINT leased_exactly_while_running CHECK (
         CASE WHEN state = 'running'
         THEN lease_no > 0 AND worker IS NOT NULL AND claimed_at IS NOT NULL
@@ -168,11 +170,12 @@ CREATE TABLE seawall_progress (
 ) STRICT;
 
 CREATE TABLE seawall_schedule (
-    name TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
     spec TEXT NOT NULL,
     next_at INTEGER NOT NULL,
     last_at INTEGER,
-    last_job INTEGER  -- which may have been pruned since
+    last_job INTEGER,  -- which may have been pruned since
+    PRIMARY KEY (name, spec)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE seawall_tally (

@@ -52,12 +52,14 @@ CREATE TABLE seawall.turn (
     next_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 
+-- By specification, too: while an old and a new release run side by side, each keeps its own time.
 CREATE TABLE seawall.schedule (
-    name text PRIMARY KEY,
+    name text NOT NULL,
     spec text NOT NULL,
     next_at timestamptz NOT NULL,
     last_at timestamptz,
-    last_job bigint  -- which may have been pruned since
+    last_job bigint,  -- which may have been pruned since
+    PRIMARY KEY (name, spec)
 );
 
 -- What a worker walks for the jobs that it is to stop.
@@ -66,6 +68,13 @@ CREATE INDEX job_stopping ON seawall.job (worker) WHERE cancel_requested;
 CREATE INDEX job_owner ON seawall.job (owner, id) WHERE owner IS NOT NULL;
 
 -- An attempt may be snoozed, too.
+-- Whether a lease was taken for a job that was to wait in its worker's hands; and how many of the
+-- job's losses were such ones, which are not held against it.
+ALTER TABLE seawall.job
+    ADD COLUMN prefetched boolean NOT NULL DEFAULT false,
+    ADD COLUMN spared integer NOT NULL DEFAULT 0,
+    ADD CONSTRAINT spared_are_losses CHECK (spared BETWEEN 0 AND losses);
+
 ALTER TABLE seawall.attempt
     DROP CONSTRAINT attempt_outcome_check,
     ADD CONSTRAINT attempt_outcome_check CHECK (outcome IN ('succeeded', 'advanced', 'skipped',

@@ -51,18 +51,27 @@ CREATE TABLE seawall_turn (
     next_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- By specification, too: while an old and a new release run side by side, each keeps its own time.
 CREATE TABLE seawall_schedule (
-    name TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
     spec TEXT NOT NULL,
     next_at INTEGER NOT NULL,
     last_at INTEGER,
-    last_job INTEGER  -- which may have been pruned since
+    last_job INTEGER,  -- which may have been pruned since
+    PRIMARY KEY (name, spec)
 ) STRICT, WITHOUT ROWID;
 
 -- What a worker walks for the jobs that it is to stop.
 CREATE INDEX seawall_job_stopping ON seawall_job (worker) WHERE cancel_requested;
 -- What a list of an owner's jobs walks.
 CREATE INDEX seawall_job_owner ON seawall_job (owner, id) WHERE owner IS NOT NULL;
+
+-- Whether a lease was taken for a job that was to wait in its worker's hands; and how many of the
+-- job's losses were such ones, which are not held against it.
+ALTER TABLE seawall_job ADD COLUMN prefetched INTEGER NOT NULL DEFAULT 0
+    CHECK (prefetched IN (0, 1));
+ALTER TABLE seawall_job ADD COLUMN spared INTEGER NOT NULL DEFAULT 0
+    CONSTRAINT spared_are_losses CHECK (spared BETWEEN 0 AND losses);
 
 -- An attempt may be snoozed, too. SQLite cannot change a constraint, so history moves into a new
 -- table of the same name; the trigger goes with the old one.

@@ -17,9 +17,12 @@ one after the other in this thread, isolated ones too. With pytest there is the 
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import datetime
+from typing import Any
 
 from seawall.app import Seawall
 from seawall.clock import ManualClock
@@ -79,10 +82,10 @@ class World:
         self.clock.advance(seconds)
         self._upkeep()
         if self.app.schedules:
-            Upkeep(self.app, _ME).fire()
+            Upkeep(self.app, _ME, self.store).fire()
 
     def _upkeep(self) -> None:
-        upkeep = Upkeep(self.app, _ME)
+        upkeep = Upkeep(self.app, _ME, self.store)
         upkeep.reclaim()
         upkeep.expire()
 
@@ -100,9 +103,13 @@ class World:
         )
         self._upkeep()
         actions = core.step(Woken(look=True), self.clock.monotonic())
+        looked_after = 0
         while True:
             resting = not any(isinstance(action, Start | Turn) for action in actions)
-            if resting and not (wait and self._moved_on()):
+            # What has ended may have left jobs that are due at once: its children, or itself.
+            looks_again = resting and self._attempts > looked_after
+            looked_after = self._attempts if resting else looked_after
+            if resting and not looks_again and not (wait and self._moved_on()):
                 return self._attempts
             for event in self._obeyed(actions):
                 core.hear(event, self.clock.monotonic())
@@ -166,4 +173,14 @@ def _on_a_loop(work: Work) -> End:
         asyncio.get_running_loop().call_later(work.task.timeout_seconds, stop)
         return await task
 
-    return asyncio.run(life())
+    return _alone(life)
+
+
+def _alone(life: Callable[[], Coroutine[Any, Any, End]]) -> End:
+    """Run it on a loop of its own; in a thread, where the test itself runs on a loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(life())
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(copy_context().run, lambda: asyncio.run(life())).result()

@@ -1,0 +1,333 @@
+"""Why a job is not running now: every case, in words that say what to do."""
+
+from datetime import timedelta
+
+import pytest
+
+from seawall import Backoff, Policy, Rule, Seawall, Snooze, State, Why
+from seawall.store import Presence, Scope, Wanted
+from seawall.testing import in_memory
+from seawall.why import ALIVE_SECONDS, span, times
+
+FIXED = Backoff(curve="fixed", base_seconds=90.0, jitter="none")
+PATIENT = Policy(name="patient", max_attempts=3, rules=(Rule(on="all", backoff=FIXED),))
+
+
+@pytest.fixture
+def app(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Seawall()
+
+
+@pytest.fixture
+def world(app):
+    with in_memory(app) as world:
+        yield world
+
+
+@pytest.fixture
+def task(app):
+    steps = []
+
+    @app.task(name="t", policy=PATIENT, upstream="openai")
+    def handler():
+        for step in steps:
+            raise step
+
+    handler.steps = steps
+    return handler
+
+
+def appear(world, *, worker="w-1", queues=None, tasks=("t",), **more):
+    facts = {"host": "h", "pid": 1, "version": "1", "concurrency": 2, **more}
+    world.store.appear(Presence(worker=worker, queues=queues, tasks=tuple(tasks), **facts))
+
+
+def lines(world, job):
+    """The lines of the answer, each whole and none twice."""
+    answer = world.app.why(job.id)
+    assert isinstance(answer, Why)
+    assert (answer.job_id, answer.state) == (job.id, job.state)
+    assert str(answer).splitlines() == list(answer.lines)
+    assert len(set(answer.lines)) == len(answer.lines)
+    assert all(line[0].isupper() and "  " not in line for line in answer.lines)
+    return list(answer.lines)
+
+
+# ── Queued ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_job_that_is_due_will_begin_as_soon_as_a_worker_has_a_free_slot(world, task):
+    job = task.enqueue()
+    appear(world)
+    world.clock.advance(2)
+    assert lines(world, job) == [
+        "It is queued.",
+        (
+            "It is due since 2.0 s and will begin as soon as a worker has a free slot: all that serve"
+            " it are busy, or are about to take it."
+        ),
+    ]
+
+
+def test_a_job_that_was_asked_for_later_says_until_when(world, task):
+    job = task.using(run_after=timedelta(hours=3)).enqueue()
+    appear(world)
+    assert lines(world, job) == [
+        "It is queued.",
+        (
+            "It is due in 3 h, at 2026-01-01 03:00:00 UTC: whoever asked for it wanted it not before"
+            " then."
+        ),
+    ]
+
+
+def test_a_job_that_will_be_tried_again_says_what_its_last_attempt_came_to(world, task):
+    task.steps.append(TimeoutError("slow"))
+    job = task.enqueue()
+    appear(world)
+    world.work()
+    first, second = lines(world, job)
+    assert first == "It is queued."
+    assert second.startswith("It is due in 90 s, at 2026-01-01 00:01:30 UTC: its last attempt came")
+    assert "TIMEOUT" in second
+    assert second.endswith("(tries used: 1 of 3).")
+
+
+def test_a_job_of_a_task_that_is_not_known_here_says_its_tries_without_their_most(world, task):
+    task.steps.append(TimeoutError("slow"))
+    job = task.enqueue()
+    appear(world)
+    world.work()
+    world.app.tasks.clear()
+    assert lines(world, job)[1].endswith("(tries used: 1).")
+
+
+def test_a_job_whose_workers_were_lost_says_how_many(world, task):
+    job = task.enqueue()
+    world.store.claim(Wanted("w-1", None, ("t",), 1, 10.0))
+    world.advance(11)
+    appear(world)
+    found = job.job()
+    assert (found.state, found.losses) == (State.QUEUED, 1)
+    if found.due_at > world.now:
+        assert "WORKER_LOST" in lines(world, job)[1]
+        assert lines(world, job)[1].endswith("(tries used: 0 of 3, lost 1 worker).")
+    else:
+        assert len(lines(world, job)) == 2
+
+
+def test_a_snoozed_job_says_so(world, task):
+    task.steps.append(Snooze(30))
+    job = task.enqueue()
+    appear(world)
+    world.work()
+    assert lines(world, job)[1] == (
+        "It is due in 30 s, at 2026-01-01 00:00:30 UTC: its handler snoozed it."
+    )
+
+
+def test_a_redriven_job_does_not_blame_its_earlier_life(world, task):
+    task.steps.append(TimeoutError("slow"))
+    job = task.enqueue()
+    world.drain()
+    assert job.state is State.FAILED
+    world.app.retry(job.id)
+    appear(world)
+    assert not any("TIMEOUT" in line for line in lines(world, job))
+
+
+def test_a_paused_queue_is_named_with_the_command_that_resumes_it(world, task):
+    job = task.enqueue()
+    appear(world)
+    world.app.pause("default", reason="deploy")
+    assert lines(world, job) == [
+        "It is queued.",
+        (
+            "The queue default is held (deploy), until somebody resumes it: seawall queues resume"
+            " default."
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("scope", "name"), [(Scope.TASK, "t"), (Scope.UPSTREAM, "openai")])
+def test_a_held_task_or_upstream_is_named_with_its_end(world, task, scope, name):
+    job = task.enqueue()
+    appear(world)
+    world.store.hold(scope, name, reason="429", seconds=300)
+    assert lines(world, job)[1] == (
+        f"The {scope} {name} is held (429), for another 5 min; its jobs go on by themselves then."
+    )
+    world.store.hold(scope, name, reason="by hand")
+    assert (
+        lines(world, job)[1] == f"The {scope} {name} is held (by hand), until somebody resumes it."
+    )
+
+
+def test_every_hold_that_matters_is_named_and_no_other(world, task):
+    job = task.enqueue()
+    appear(world)
+    for scope, name in (
+        (Scope.QUEUE, "default"), (Scope.UPSTREAM, "openai"), (Scope.QUEUE, "other"), (Scope.TASK, "other"),
+        (Scope.UPSTREAM, "t"),
+    ):  # fmt: skip
+        world.store.hold(scope, name, reason="r")
+    assert len(lines(world, job)) == 3
+
+
+def test_a_passed_deadline_is_told_first(world, task):
+    job = task.using(deadline=timedelta(seconds=5)).enqueue()
+    appear(world)
+    world.clock.advance(6)
+    assert lines(world, job)[1] == (
+        "Its deadline has passed: it will be failed as EXPIRED at the next upkeep."
+    )
+
+
+def test_where_no_worker_is_alive_it_says_how_to_start_one(world, task):
+    job = task.enqueue()
+    alone = [
+        "It is queued.",
+        "No worker is alive: start one with `seawall worker --app MODULE:APP`.",
+    ]
+    assert lines(world, job) == alone
+    appear(world)
+    assert lines(world, job) != alone
+    world.clock.advance(ALIVE_SECONDS + 1)
+    assert lines(world, job) == alone
+
+
+def test_a_worker_that_stops_is_not_counted_on(world, task):
+    job = task.enqueue()
+    appear(world, stopping=True)
+    assert "No worker is alive" in lines(world, job)[1]
+
+
+def test_where_nobody_serves_its_queue_it_says_so(world, task):
+    job = task.using(queue="reports").enqueue()
+    appear(world, queues=("default", "mail"))
+    assert lines(world, job) == [
+        "It is queued.",
+        "None of the 1 living worker serves its queue, reports: start one with --queues reports.",
+    ]
+
+
+def test_where_nobody_knows_its_task_it_says_so(world, task):
+    job = task.enqueue()
+    appear(world, tasks=("other",))
+    appear(world, worker="w-2", tasks=("another",))
+    appear(world, worker="w-3", tasks=("t",), queues=("elsewhere",))
+    assert lines(world, job) == [
+        "It is queued.",
+        (
+            "None of the 2 living workers of its queue knows the task t: start one whose application"
+            " declares it."
+        ),
+    ]
+
+
+def test_where_all_slots_have_been_taken_for_a_while_it_says_so(world, task):
+    job = task.enqueue()
+    world.clock.advance(60)
+    appear(world, concurrency=2, running=2)
+    appear(world, worker="w-2", concurrency=1_500, running=1_500)
+    assert lines(world, job) == [
+        "It is queued.",
+        (
+            "It is due since 60 s, but all 1,502 slots of the 2 workers that serve it are taken: add"
+            " workers, or raise --concurrency."
+        ),
+    ]
+
+
+def test_where_a_slot_is_free_it_does_not_speak_of_slots(world, task):
+    job = task.enqueue()
+    world.clock.advance(60)
+    appear(world, concurrency=2, running=1)
+    assert "slots" not in lines(world, job)[1]
+
+
+def test_a_job_for_later_that_nobody_will_serve_says_both(world, task):
+    job = task.using(run_after=timedelta(hours=1)).enqueue()
+    found = lines(world, job)
+    assert len(found) == 3
+    assert "due in 60 min" in found[1]
+    assert "No worker is alive" in found[2]
+
+
+# ── Running ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_running_job_says_where_and_for_how_long(world, task):
+    job = task.enqueue()
+    world.store.claim(Wanted("w-1", None, ("t",), 1, 600.0))
+    world.clock.advance(150)
+    assert lines(world, job) == ["It is running, for 2 min, on the worker w-1 (attempt 1)."]
+
+
+def test_a_running_job_that_is_to_stop_says_so(world, task):
+    job = task.enqueue()
+    world.store.claim(Wanted("w-1", None, ("t",), 1, 600.0))
+    job.cancel()
+    assert lines(world, job)[1] == "It was asked to stop, and its worker has not done so yet."
+
+
+def test_a_job_whose_worker_is_silent_says_since_when(world, task):
+    job = task.enqueue()
+    world.store.claim(Wanted("w-1", None, ("t",), 1, 10.0))
+    world.clock.advance(25)
+    assert lines(world, job)[1] == (
+        "Its lease lapsed 15 s ago: its worker was not heard of since; whichever worker looks next"
+        " will take it back."
+    )
+
+
+# ── Ended ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_job_that_is_done_says_that_nothing_is_left_to_do(world, task):
+    job = task.enqueue()
+    world.drain()
+    world.clock.advance(86_400 * 3)
+    assert lines(world, job) == ["It is succeeded, since 3 days ago: there is nothing left to do."]
+
+
+def test_a_cancelled_job_says_so(world, task):
+    job = task.enqueue()
+    job.cancel()
+    assert lines(world, job)[0].startswith("It is cancelled, ")
+
+
+def test_a_failed_job_says_why_by_which_policy_and_how_to_send_it_again(world, task):
+    task.steps.append(TimeoutError("slow"))
+    job = task.enqueue()
+    world.drain()
+    first, second, third = lines(world, job)
+    assert first.startswith("It failed 0.0 s ago, after 3 attempts: TIMEOUT")
+    assert second == f"The policy {PATIENT.id} gave it no further attempt."
+    assert third == f"To send it again: seawall retry {job.id}"
+
+
+def test_a_job_that_expired_unbegun_says_so(world, task):
+    job = task.using(deadline=timedelta(seconds=5)).enqueue()
+    world.advance(6)
+    found = lines(world, job)
+    assert job.state is State.FAILED
+    assert "EXPIRED" in found[0]
+    assert found[-1] == f"To send it again: seawall retry {job.id}"
+
+
+# ── Words ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("seconds", "words"), [
+    (-5, "0.0 s"), (0, "0.0 s"), (0.04, "0.0 s"), (9.94, "9.9 s"), (10, "10 s"), (119, "119 s"), (120, "2 min"),
+    (7_199, "120 min"), (7_200, "2 h"), (47 * 3_600, "47 h"), (48 * 3_600, "2 days"), (400 * 86_400, "400 days"),
+])  # fmt: skip
+def test_a_span_is_said_as_people_say_it(seconds, words):
+    assert span(timedelta(seconds=seconds)) == words
+
+
+@pytest.mark.parametrize(("count", "words"), [(0, "0 jobs"), (1, "1 job"), (2_000, "2,000 jobs")])
+def test_one_is_one_and_many_are_many(count, words):
+    assert times(count, "job") == words
