@@ -44,6 +44,8 @@ from seawall.tasks import Request, Task
 from seawall.why import Why, why
 
 LONGEST_SCHEDULE_NAME = 100
+CONNECTION_SECONDS = 2.0
+"""How long a worker waits for a connection before it says that the store is away."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -83,13 +85,14 @@ class Seawall:
         self.rng = rng or random.Random()
         _need_known(settings)
         self._flags: dict[str, object] = {"url": url, **settings}
-        self._configuration = self._configured()
+        self._configuration = self._configured(self._flags)
         self.tasks: dict[str, Task[..., Any, Any]] = {}
         self.schedules: dict[str, Scheduled] = {}
         self.classifier = Classifier()
         self.hooks = Hooks()
         self._store: Store | None = None
         self._opening = threading.Lock()
+        self._lent = threading.local()
         self._queue = Queue(self)
 
     # --- configuration ------------------------------------------------------------------------
@@ -104,11 +107,12 @@ class Seawall:
         given = {name: value for name, value in flags.items() if value is not None}
         if given and self._store is not None:
             raise SeawallError("the application is in use: configure it before the first job")
+        _need_known(given)
+        self._configuration = self._configured({**self._flags, **given})
         self._flags = {**self._flags, **given}
-        self._configuration = self._configured()
 
-    def _configured(self) -> Configuration:
-        return configuration.load(self._config, flags=self._flags)
+    def _configured(self, flags: Mapping[str, object]) -> Configuration:
+        return configuration.load(self._config, flags=flags)
 
     def policy(self, named: str | Policy | None = None) -> Policy:
         """The policy of that name: this application's own, the file's, or a preset."""
@@ -136,12 +140,15 @@ class Seawall:
 
         One in memory is the process's only one: that is answered itself.
         """
-        return self._opened() if lasts(self.settings.url) else self.store
+        return self._opened(CONNECTION_SECONDS) if lasts(self.settings.url) else self.store
 
-    def _opened(self) -> Store:
-        settings = self.settings
-        listen_url = settings.listen_url or None
-        return open_store(settings.url, listen_url=listen_url, clock=self._clock)
+    def _opened(self, connection_seconds: float | None = None) -> Store:
+        return open_store(
+            self.settings.url,
+            listen_url=self.settings.listen_url or None,
+            clock=self._clock,
+            connection_seconds=connection_seconds,
+        )
 
     @contextmanager
     def replaced(self, store: Store, clock: Clock, rng: random.Random) -> Iterator[None]:
@@ -298,7 +305,16 @@ class Seawall:
         end of the block, or, where the block raises, nothing.
         """
         with self.store.transaction() as connection:
-            yield connection
+            self._lent.now = True
+            try:
+                yield connection
+            finally:
+                self._lent.now = False
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether this thread is inside `transaction`."""
+        return getattr(self._lent, "now", False)
 
     # --- people -------------------------------------------------------------------------------
 
@@ -366,11 +382,14 @@ class Seawall:
         try:
             self.store.hold(Scope.QUEUE, queue, reason=reason)
         except ValueError as error:
-            raise ArgumentsError(str(error)) from None
+            raise ArgumentsError(f"queue {error}") from None
 
     def resume(self, queue: str) -> bool:
         """Let the queue's jobs begin again; false where it was not paused."""
-        return self.store.resume(Scope.QUEUE, queue)
+        try:
+            return self.store.resume(Scope.QUEUE, queue)
+        except ValueError as error:
+            raise ArgumentsError(f"queue {error}") from None
 
     def holds(self) -> list[Hold]:
         """What is paused or held, and why."""

@@ -6,12 +6,15 @@ are whatever pydantic knows: plain values, dataclasses, models, dates, paths, en
 type may be anything that JSON can hold. NaN and infinities are refused: JSON has none.
 """
 
+import copy
+import dataclasses
 import inspect
 import json
 import math
+import operator
 import typing
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from seawall.errors import ArgumentsError, ConfigurationError
@@ -50,8 +53,7 @@ class Signature:
             raise ArgumentsError(f"{self._name}: {error}; it takes {self._signature}") from None
         try:
             model = self._takes.validate_python(given)
-            if self._has_sets:
-                model = _in_order(model)
+            model = _ordered(model)
             text = self._takes.dump_json(
                 model,
                 by_alias=True,
@@ -107,7 +109,7 @@ class Signature:
     @cached_property
     def _hints(self) -> dict[str, Any]:
         try:
-            return typing.get_type_hints(self._function, include_extras=True)
+            return typing.get_type_hints(_inner(self._function), include_extras=True)
         except Exception as error:  # noqa: BLE001 - an annotation in quotes may be any code
             raise ConfigurationError(
                 f"{self._name}: its types cannot be looked up: {one_line(str(error))};"
@@ -131,10 +133,6 @@ class Signature:
         return self._adapter(lambda: create_model(self._name, __config__=_config(), **fields))
 
     @cached_property
-    def _has_sets(self) -> bool:
-        return any("set[" in str(hint) or "set'" in str(hint) for hint in self._hints.values())
-
-    @cached_property
     def _gives(self) -> "TypeAdapter[Any]":
         """A model around the value, which lends its configuration to types that have none."""
         from pydantic import create_model  # noqa: PLC0415 - as above
@@ -153,6 +151,13 @@ class Signature:
             raise ConfigurationError(
                 f"{self._name}: has a type that cannot be kept as JSON: {one_line(str(error))}"
             ) from None
+
+
+def _inner(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function whose annotations hold, beneath what has some arguments filled in."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
 
 
 def problems(error: Exception) -> str:
@@ -181,22 +186,42 @@ def _config() -> "ConfigDict":
     )
 
 
-def _in_order(model: Any) -> Any:
-    """The model with its sets as lists: a set has no order, and equal ones must be equal text."""
-    changed = {name: _ordered(getattr(model, name)) for name in model.model_fields_set}
-    return model.model_copy(update=changed)
+def _ordered(value: Any, depth: int = 0) -> Any:
+    """The value with its sets as lists: a set has no order, and equal ones must be equal text.
 
-
-def _ordered(value: Any) -> Any:
+    The very same value where there is no set in it.
+    """
+    if isinstance(value, str | int | float | bytes) or value is None or depth > _DEEPEST:
+        return value
     if isinstance(value, set | frozenset):
-        return sorted(
-            (_ordered(each) for each in value), key=lambda each: (str(type(each)), repr(each))
-        )
+        return sorted((_ordered(each, depth + 1) for each in value), key=repr)
     if isinstance(value, list | tuple):
-        return [_ordered(each) for each in value]
+        parts = [_ordered(each, depth + 1) for each in value]
+        return value if all(map(operator.is_, parts, value)) else parts
     if isinstance(value, dict):
-        return {key: _ordered(each) for key, each in value.items()}
-    return value
+        table = {key: _ordered(each, depth + 1) for key, each in value.items()}
+        return value if all(table[key] is value[key] for key in value) else table
+    return _ordered_fields(value, depth) if _has_fields(value) else value
+
+
+def _has_fields(value: object) -> bool:
+    """Whether it is a model or a dataclass: nothing else is looked into."""
+    return hasattr(type(value), "model_fields") or dataclasses.is_dataclass(type(value))
+
+
+def _ordered_fields(value: Any, depth: int) -> Any:
+    """A copy of a model or dataclass with its sets in order; itself where it has none."""
+    fields = getattr(value, "__dict__", {})
+    changed = {
+        name: ordered
+        for name, each in fields.items()
+        if (ordered := _ordered(each, depth + 1)) is not each
+    }
+    if not changed:
+        return value
+    made = copy.copy(value)
+    made.__dict__.update(changed)
+    return made
 
 
 def refuse_nan(text: str, value: object) -> None:
@@ -222,8 +247,8 @@ def _look_for_nan(value: object, depth: int) -> None:
     elif isinstance(value, list | tuple | set | frozenset):
         for each in value:
             _look_for_nan(each, depth + 1)
-    elif hasattr(value, "__dict__"):
-        _look_for_nan(vars(value), depth + 1)
+    elif _has_fields(value):
+        _look_for_nan(getattr(value, "__dict__", None), depth + 1)
 
 
 def _refuse(constant: str) -> None:

@@ -184,12 +184,12 @@ def ended(work: Work, came_to: CameTo) -> End:  # noqa: PLR0911 - one for each w
                 fault = fault_of(work.app, came_to, work.store_now())
                 return _judged(work, fault, came_to)
     except BaseException as error:  # noqa: BLE001 - as above
-        LOGGER.exception("the end of job %s could not be told", work.current.id)
         line = f"{type(error).__name__} was raised while its end was told"
         fault = Fault(FaultCode.INTERNAL_ERROR, line)
         facts = _facts(work, work.task.policy, fault, State.FAILED)
         events = verdict_events(Fail("fatal"), fault, facts)
-        return End(_settlement(work, Outcome.FAILED, fault=fault), events)
+        shown = traceback_of(error)
+        return End(_settlement(work, Outcome.FAILED, fault=fault, traceback=shown), events)
 
 
 def _stopped(work: Work, why: Stop) -> End:

@@ -5,14 +5,13 @@ the handler. It must be quick, and whatever it raises is logged and forgotten: i
 becomes of the job.
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from seawall.faults import Fault
-
-LOGGER = logging.getLogger("seawall")
+from seawall.redact import one_line
+from seawall.telemetry import HookFailed, emit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +49,7 @@ class Hooks:
         for hook in self._hooks:
             try:
                 hook(report)
-            except BaseException:  # even SystemExit: the worker is not the hook's to end
-                name = getattr(hook, "__qualname__", repr(hook))
-                LOGGER.exception("hook_failed hook=%s job=%s", name, report.job_id)
+            except BaseException as error:  # noqa: BLE001 - the worker is not the hook's to end
+                name = getattr(hook, "__qualname__", type(hook).__name__)
+                message = one_line(f"{type(error).__name__}: {error}")
+                emit(HookFailed(hook=name, job=report.job_id, message=message))

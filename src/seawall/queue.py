@@ -69,8 +69,8 @@ class Queue:
     async def _in_a_thread(self, ask: Callable[[G], A], given: G) -> A:
         import asyncio  # noqa: PLC0415 - `import seawall` stays light
 
-        if maybe_current_job() is not None:
-            return ask(given)  # kept in memory: nothing to wait for
+        if maybe_current_job() is not None or self._app.in_transaction:
+            return ask(given)  # kept in memory, or in this thread's transaction
         return await asyncio.to_thread(ask, given)
 
     def _asked(self, requests: list[Request[R]]) -> list[Enqueued]:
@@ -79,7 +79,7 @@ class Queue:
         connections = {id(c): c for r in requests if (c := r.options.connection) is not None}
         if not connections:
             current = maybe_current_job()
-            if current is None:
+            if current is None or app.in_transaction:
                 _need_no_import()
                 return app.store.enqueue(new_jobs)
             current.enqueue(new_jobs)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, U
 from seawall.arguments import CODEC, Signature
 from seawall.errors import ArgumentsError, ConfigurationError
 from seawall.model import Lane, NewJob, need_name, need_span
+from seawall.redact import one_line
 
 if TYPE_CHECKING:
     from seawall.app import Seawall
@@ -188,19 +189,34 @@ class Task(Generic[P, R, C]):
         return await self._plain.aenqueue(*args, **kwargs)
 
     def _check(self) -> None:
+        """`ConfigurationError`, in one line, unless jobs of this task can be kept and run."""
+        trouble = ""
+        if not _is_number(self.priority):
+            trouble = f"priority: found {self.priority!r:.80}, expected a whole number"
+        elif self.memory_mib is not None and not (
+            self.isolated and _is_number(self.memory_mib) and self.memory_mib > 0
+        ):
+            trouble = "memory_mib: a limit above 0, for a task with isolated=True"
+        elif inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(
+            self.function
+        ):
+            trouble = "is a generator; a task returns a value"
+        else:
+            trouble = self._trouble_with_names()
+        if trouble:
+            raise ConfigurationError(f"task {one_line(str(self.name))}: {trouble}")
+
+    def _trouble_with_names(self) -> str:
         try:
             Lane(task=self.name, queue=self.queue, upstream=self.upstream, priority=self.priority)
             need_span("timeout_seconds", self.timeout_seconds)
         except (ValueError, TypeError) as error:
-            raise ConfigurationError(f"task {self.name}: {error}") from None
-        if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
-            raise ConfigurationError(f"task {self.name}: is a generator; a task returns a value")
-        if self.timeout_seconds <= 0:
-            raise ConfigurationError(f"task {self.name}: timeout_seconds: expected more than 0")
-        if self.memory_mib is not None and not (self.isolated and self.memory_mib > 0):
-            raise ConfigurationError(
-                f"task {self.name}: memory_mib: a limit above 0, for a task with isolated=True"
-            )
+            return str(error)
+        return "" if self.timeout_seconds > 0 else "timeout_seconds: expected more than 0"
+
+
+def _is_number(found: object) -> bool:
+    return isinstance(found, int) and not isinstance(found, bool)
 
 
 def _changed(task: str, options: Options, said: Said) -> Options:
@@ -219,7 +235,7 @@ def _changed(task: str, options: Options, said: Said) -> Options:
             raise ArgumentsError(
                 f"{task}: {name}: found {found!r:.80}, expected a datetime or a timedelta"
             )
-    if not isinstance(changed.priority, int | None):
+    if changed.priority is not None and not _is_number(changed.priority):
         raise ArgumentsError(f"{task}: priority: found {changed.priority!r:.80}, expected a number")
     for name in ("queue", "key", "owner", "request_id"):
         found = getattr(changed, name)

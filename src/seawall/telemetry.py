@@ -156,6 +156,17 @@ class ThreadLeftBehind(JobEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HookFailed(Event):
+    name: ClassVar[str] = "hook_failed"
+    level: ClassVar[int] = logging.ERROR
+    meaning: ClassVar[str] = "A hook of the application's raised; that changes nothing for the job."
+
+    hook: str
+    job: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoopBlocked(Event):
     name: ClassVar[str] = "loop_blocked"
     level: ClassVar[int] = logging.WARNING
@@ -354,6 +365,7 @@ EVENTS: tuple[type[Event], ...] = (
     ConfigMissing,
     LeaseLost,
     ThreadLeftBehind,
+    HookFailed,
     LoopBlocked,
     WorkerStarted,
     WorkerStopping,

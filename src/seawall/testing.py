@@ -66,7 +66,7 @@ class World:
 
     def work(self) -> int:
         """Run what is due now, and what becomes due without waiting; how many attempts that was."""
-        return self._worked(wait=False)
+        return self._worked(MOST_ATTEMPTS, wait=False)
 
     def drain(self, *, most_attempts: int = MOST_ATTEMPTS) -> int:
         """Run everything to its end, moving the clock from one due time to the next.
@@ -74,8 +74,7 @@ class World:
         Answers how many attempts it took. What is held stays; a job that is never done is an error
         after `most_attempts`. Schedules do not fire here, or it would never end: see `advance`.
         """
-        self._most = most_attempts
-        return self._worked(wait=True)
+        return self._worked(most_attempts, wait=True)
 
     def advance(self, seconds: float) -> None:
         """Let time pass: deadlines expire and schedules fire, but no job is run."""
@@ -91,8 +90,8 @@ class World:
 
     # --- the loop -----------------------------------------------------------------------------
 
-    def _worked(self, *, wait: bool) -> int:
-        self._attempts = 0
+    def _worked(self, most_attempts: int, *, wait: bool) -> int:
+        self._attempts, self._most = 0, most_attempts
         core = Core(
             concurrency=10,
             poll_seconds=1.0,

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,7 +21,6 @@ from tests.life import tasks
 from tests.life.world import (
     Crew,
     Effects,
-    Process,
     are_gone,
     children_of,
     enqueued,
@@ -28,6 +28,9 @@ from tests.life.world import (
     jobs,
     states,
 )
+
+if TYPE_CHECKING:
+    from tests.life.world import Process
 
 SECONDS = float(os.environ.get("SEAWALL_CRASH_SECONDS", "60" if "CI" in os.environ else "8"))
 AT_LEAST = 3_000
@@ -122,7 +125,7 @@ def test_workers_that_are_killed_again_and_again_lose_nothing_and_charge_nothing
 ):
     rng = random.Random()
     created: set[int] = set()
-    shooting = Shooting(crew, 3, concurrency=10)
+    shooting = Shooting(crew, 3, concurrency=10, lease_seconds=1.5)
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         next_kill = time.monotonic() + rng.uniform(0.3, 1.5)
@@ -166,7 +169,7 @@ def test_no_isolated_handler_outlives_its_killed_worker_and_none_is_lost(
 ):
     rng = random.Random()
     created: set[int] = set()
-    shooting = Shooting(crew, 2, concurrency=3)
+    shooting = Shooting(crew, 2, concurrency=3, lease_seconds=1.5)
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         if store.counts()[State.QUEUED] < 60:

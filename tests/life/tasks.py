@@ -196,7 +196,7 @@ async def tells(until: str) -> None:
     """Says how far it has come until the file is there."""
     leave("began")
     current_job().progress(3, 10, "three of ten")
-    while not os.path.exists(until):  # noqa: ASYNC240, PTH110
+    while not os.path.exists(until):  # noqa: ASYNC110, ASYNC240, PTH110
         await asyncio.sleep(0.02)
     current_job().capture("half of what it said")
 

@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from seawall import Seawall
 from seawall.states import State
@@ -60,7 +61,7 @@ def test_a_schedule_fires_once_for_the_whole_fleet_and_leaves_out_what_would_ove
 
     due = sorted(datetime.fromisoformat(said["due_at"]) for said in fired("tick"))
     assert len(set(due)) == len(due), "a fire was made twice"
-    gaps = {after - before for before, after in zip(due, due[1:], strict=False)}
+    gaps = {after - before for before, after in pairwise(due)}
     assert gaps == {timedelta(seconds=1)}, "a fire was left out"
     made = [job.id for job in _all(store, "tick")]
     assert sorted(said["job"] for said in fired("tick")) == sorted(made)
@@ -68,7 +69,7 @@ def test_a_schedule_fires_once_for_the_whole_fleet_and_leaves_out_what_would_ove
 
     # Each begins after the one before has ended, and fires meanwhile are said to be left out.
     long = sorted(_all(store, "long_tick"), key=lambda job: job.id)
-    for before, after in zip(long, long[1:], strict=False):
+    for before, after in pairwise(long):
         assert before.finished_at is not None
         assert before.finished_at <= after.created_at
     left_out = [said for said in fired("long_tick") if "job" not in said]

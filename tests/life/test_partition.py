@@ -30,10 +30,11 @@ def ip(*words: str) -> None:
 class Machine:
     """A network namespace with one wire to ours."""
 
-    def __init__(self, number: int) -> None:
-        self.name = f"sw{uuid.uuid4().hex[:8]}"
+    def __init__(self) -> None:
+        number = uuid.uuid4()
+        self.name = f"sw{number.hex[:8]}"
         self._wire = f"{self.name}w"
-        network = f"10.{77 + os.getpid() % 100}.{number}"
+        network = f"10.{100 + number.bytes[0] % 100}.{number.bytes[1]}"
         self.server = f"{network}.1"
         self.address = f"{network}.2"
 
@@ -65,6 +66,8 @@ class Machine:
             ip("route", "del", "blackhole", f"{self.address}/32")
 
     def take_down(self) -> None:
+        with suppress(subprocess.CalledProcessError):  # where a test ended before it was mended
+            self.mend("one way")
         with suppress(subprocess.CalledProcessError):  # its wire goes with it
             ip("netns", "del", self.name)
         with suppress(subprocess.CalledProcessError):  # unless that was never made
@@ -77,7 +80,7 @@ def machines() -> Iterator[list[Machine]]:
         pytest.skip("NOT TESTED: a partition needs root, to make network namespaces")
     if shutil.which("ip") is None:
         pytest.skip("NOT TESTED: a partition needs `ip`: apt-get install iproute2")
-    made = [Machine(1), Machine(2)]
+    made = [Machine(), Machine()]
     try:
         try:
             for each in made:

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 
+import seawall.worker.worker as worker_module
 from seawall import Worker
 
 
@@ -46,6 +47,9 @@ def main() -> None:
     logging.getLogger("seawall").setLevel(logging.INFO)
     if not sys.stdin.readline():
         return
+    patience = os.environ.get("LIFE_FLUSH_SECONDS")
+    if patience is not None:
+        worker_module.FLUSH_SECONDS = float(patience)
     worker = Worker(app, **json.loads(how))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())

@@ -291,8 +291,8 @@ class Hand:
 
 def enqueued(store: Store, *requests: Request[Any]) -> list[int]:
     """The ids of the jobs that are asked for."""
-    now = store.now()
-    return [each.job_id for each in store.enqueue([r.new_job(now) for r in requests])]
+    answers = store.enqueue([request.new_job() for request in requests])
+    return [answer.job_id for answer in answers if answer.job_id is not None]
 
 
 def job(store: Store, job_id: int) -> Job:

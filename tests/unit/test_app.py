@@ -260,6 +260,34 @@ def test_what_is_enqueued_in_a_transaction_is_there_at_its_end(app, ask, world):
         assert list(connection.execute("SELECT n FROM mine")) == [(7,)]
 
 
+def test_what_a_handler_enqueues_in_a_transaction_does_not_wait_for_its_end(app, ask, world):
+    @app.task
+    def parent() -> None:
+        with app.transaction():
+            asked = ask.enqueue("in the transaction")
+        assert asked.id
+        ask.enqueue("with the end of the attempt")
+        raise ValueError("which is none")
+
+    parent.enqueue()
+    world.drain()
+
+    assert [job.task for job in everything(app, state="succeeded")] == ["ask"]
+    assert app.verify().ok
+
+
+def test_async_asking_inside_a_transaction_is_part_of_it(app, ask, world):
+    async def ask_twice() -> None:
+        with app.transaction():
+            await ask.aenqueue("one")
+            await app.aenqueue_many([ask.job("two")])
+            raise RuntimeError("and nothing of it remains")
+
+    with pytest.raises(RuntimeError, match="nothing of it"):
+        asyncio.run(ask_twice())
+    assert everything(app) == []
+
+
 def test_a_transaction_that_breaks_leaves_nothing(app, ask, world):
     with pytest.raises(RuntimeError), app.transaction() as connection:  # noqa: PT012
         connection.execute("CREATE TABLE mine (n)")

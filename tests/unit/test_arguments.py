@@ -299,6 +299,27 @@ def test_equal_sets_are_the_same_text(hint, one, other):
     assert write((one,), {}) == write((other,), {})
 
 
+@dataclass
+class Bag:
+    numbers: set[int]
+
+
+class Sack(BaseModel):
+    bags: dict[str, frozenset[int]]
+
+
+@pytest.mark.parametrize(("hint", "made"), [
+    (Bag, Bag), (list[Bag], lambda it: [Bag(it)]), (Sack, lambda it: Sack(bags={"a": frozenset(it)})), (Any, lambda it: it),
+    (Any, lambda it: {"a": [it]}), (dict[str, set[int]], lambda it: {"a": it}), (Bag | None, Bag),
+])  # fmt: skip
+def test_equal_sets_are_the_same_text_wherever_they_are(hint, made):
+    def task(it): ...
+
+    task.__annotations__ = {"it": hint}
+    write = Signature("task", task).write
+    assert write((made({0, 8}),), {}) == write((made({8, 0}),), {})
+
+
 # ── What models leave to themselves ──────────────────────────────────────────────────────────────
 
 

@@ -21,6 +21,8 @@ from seawall import (
     State,
     current_job,
 )
+from seawall.model import Settlement
+from seawall.store import Wanted
 from seawall.testing import in_memory
 
 
@@ -95,38 +97,63 @@ def test_a_cancelled_job_has_no_result(app, world):
         job.result()
 
 
-def test_a_job_that_has_not_ended_says_so_and_whom_to_ask(app, world):
-    job = task_of(app, 5).enqueue()
-    for ask in (job.result, lambda: job.wait(0), lambda: job.wait(0.02)):
-        with pytest.raises(
-            NotFinishedError, match=rf"queued still: `seawall why {job.id}`"
-        ) as late:
-            ask()
-        assert isinstance(late.value, TimeoutError)
+def late(job, words):
+    """However its result is asked for, it is not there yet, and the error says so."""
 
     async def awaited():
         await job.await_(0.02)
 
-    with pytest.raises(NotFinishedError):
-        asyncio.run(awaited())
+    for ask in (lambda: job.wait(0), lambda: job.wait(0.02), lambda: asyncio.run(awaited())):
+        with pytest.raises(NotFinishedError, match=words) as refused:
+            ask()
+        assert isinstance(refused.value, TimeoutError)
+        assert "\n" not in str(refused.value)
 
 
-def test_waiting_ends_when_the_job_does(app, world):
+def test_in_a_test_a_job_that_has_not_ended_is_not_waited_for(app, world):
+    """No time passes there by itself: it would wait for ever."""
     job = task_of(app, 5).enqueue()
-    worker = threading.Timer(0.02, world.drain)
-    worker.start()
+    late(job, "world.drain")
+    with pytest.raises(NotFinishedError, match=rf"queued still: `seawall why {job.id}`"):
+        job.result()
+
+
+@pytest.fixture
+def in_a_file(app):
+    """The application on a real clock, with a store that others can use meanwhile."""
+    app.configure(url="sqlite:///jobs.db")
+    yield app
+    app.close()
+
+
+def settled(app, job):
+    """Somebody runs the job."""
+    (claim,) = app.store.claim(Wanted("w", None, ("t",), 1, 60.0))
+    assert claim.token.job_id == job.id
+    app.store.settle([Settlement(token=claim.token, outcome=Outcome.SUCCEEDED, output="5")])
+
+
+def test_a_job_that_has_not_ended_says_so_and_whom_to_ask(in_a_file):
+    job = task_of(in_a_file, 5).enqueue()
+    late(job, rf"queued still: `seawall why {job.id}`")
+
+
+def test_waiting_ends_when_the_job_does(in_a_file):
+    job = task_of(in_a_file, 5).enqueue()
+    somebody = threading.Timer(0.02, settled, (in_a_file, job))
+    somebody.start()
     try:
         assert job.wait(30) == 5
     finally:
-        worker.join()
+        somebody.join()
 
 
-def test_awaiting_lets_others_run(app, world):
-    job = task_of(app, 5).enqueue()
+def test_awaiting_lets_others_run(in_a_file):
+    job = task_of(in_a_file, 5).enqueue()
 
     async def main():
         waiting = asyncio.ensure_future(job.await_(30))
-        await asyncio.to_thread(world.drain)
+        await asyncio.to_thread(settled, in_a_file, job)
         return await waiting
 
     assert asyncio.run(main()) == 5

@@ -176,6 +176,9 @@ def test_it_works_inside_a_running_loop(app):
     assert asyncio.run(main()) == 5
 
 
+PLUGIN = "seawall.pytest_plugin"
+
+
 # ── The plugin ───────────────────────────────────────────────────────────────────────────────────
 
 USERS_TEST = """
@@ -237,7 +240,7 @@ def test_the_plugin_gives_the_fixture_and_nothing_else_is_taken_for_a_test(tmp_p
 
 
 def test_the_plugin_imports_nothing_of_ours_until_it_is_asked():
-    code = "import sys, seawall.testing.plugin; print(*sys.modules)"
+    code = f"import sys, {PLUGIN}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )

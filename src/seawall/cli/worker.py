@@ -24,10 +24,6 @@ from seawall.worker.supervise import (
     once_in_a_while,
     when_supervisor_is_gone,
 )
-    SUPERVISED,
-    Supervisor,
-    when_supervisor_is_gone,
-)
 from seawall.worker.worker import Worker
 
 NOT_WRITTEN = 1

@@ -99,17 +99,26 @@ def open_store(
     clock: Clock | None = None,
     rng: random.Random | None = None,
     statement_seconds: float = STATEMENT_SECONDS,
+    connection_seconds: float | None = None,
 ) -> Store:
     """The store at that address, made where there is none and brought up to date where it is old.
 
     `sqlite:///jobs.db` is a file, `sqlite://` a store in memory, `postgresql://…` a server.
     `listen_url` is the server's own address where `url` leads to a pooler. `clock` stands in for
-    the store's own clock; tests and the simulator give one.
+    the store's own clock; tests and the simulator give one. `connection_seconds` is how long a verb
+    waits for a connection to a server before it says that the store is away; by default as long
+    as a statement may take.
     """
     from seawall.store.ledger import Ledger  # noqa: PLC0415 - `import seawall` stays light
     from seawall.store.migrate import bring_up  # noqa: PLC0415 - as above
 
-    backend = _backend(url, listen_url=listen_url, clock=clock, statement_seconds=statement_seconds)
+    backend = _backend(
+        url,
+        listen_url=listen_url,
+        clock=clock,
+        statement_seconds=statement_seconds,
+        connection_seconds=connection_seconds,
+    )
     try:
         bring_up(backend)
     except BaseException:
@@ -192,6 +201,7 @@ def _backend(
     listen_url: str | None = None,
     clock: Clock | None = None,
     statement_seconds: float = STATEMENT_SECONDS,
+    connection_seconds: float | None = None,
     read_only: bool = False,
 ) -> Backend:
     how: dict[str, Any] = {"clock": clock, "statement_seconds": statement_seconds}
@@ -207,7 +217,8 @@ def _backend(
         raise ConfigurationError(
             f"PostgreSQL needs psycopg: pip install 'seawall[postgres]' ({one_line(str(error))})"
         ) from None
-    return PostgresBackend(url, listen_url=listen_url or None, **how)
+    listen_url = listen_url or None
+    return PostgresBackend(url, listen_url=listen_url, connection_seconds=connection_seconds, **how)
 
 
 def _path(url: str) -> str:

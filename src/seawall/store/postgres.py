@@ -95,11 +95,13 @@ class PostgresBackend:
         listen_url: str | None = None,
         clock: Clock | None = None,
         statement_seconds: float = STATEMENT_SECONDS,
+        connection_seconds: float | None = None,
     ) -> None:
         self._conninfo = _conninfo("url", url)
         self._listen_conninfo = None if listen_url is None else _conninfo("listen_url", listen_url)
         self._clock = clock
         self._statement_seconds = statement_seconds
+        self._connection_seconds = connection_seconds or statement_seconds
         self._sql = {name: each.sql for name, each in statements.load(self.dialect).items()}
         self._bell = Bell()
         # A class of its own remembers for this store alone.
@@ -320,7 +322,7 @@ class PostgresBackend:
             self._conninfo,
             min_size=1,
             max_size=CONNECTIONS,
-            timeout=self._statement_seconds,
+            timeout=self._connection_seconds,
             kwargs={"autocommit": True},
             configure=self._configure,
             check=_still_there,

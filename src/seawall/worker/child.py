@@ -39,9 +39,12 @@ class _Worker:
 
     def tell(self, value: object) -> None:
         told = pickle.dumps(value)  # whole, or not at all
-        with self._one_at_a_time:
-            self._answers.write(told)
-            self._answers.flush()
+        try:
+            with self._one_at_a_time:
+                self._answers.write(told)
+                self._answers.flush()
+        except OSError:
+            _end()
 
     def listen(self) -> None:
         """Take in calls until the worker is gone; then end, whatever a handler is at."""

@@ -19,7 +19,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from seawall.execute import End, Stop, Work, carry_out, ended
 from seawall.model import Token
-from seawall.telemetry import LOGGER, LoopBlocked, ThreadLeftBehind, emit
+from seawall.redact import one_line
+from seawall.telemetry import LoopBlocked, ThreadLeftBehind, UpkeepFailed, emit
 from seawall.worker.isolated import Pool
 
 P = ParamSpec("P")
@@ -315,8 +316,8 @@ class _Threads:
             function, args = call
             try:
                 function(*args)
-            except BaseException:  # noqa: BLE001 - a thread that ends would be missed
-                LOGGER.exception("a worker's thread broke")
+            except BaseException as error:  # noqa: BLE001 - a thread that ends would be missed
+                emit(UpkeepFailed(chore="a handler's thread", message=one_line(f"{error!r}")))
             with self._lock:
                 self._under_way -= 1
             del function, args, call  # what they hold must not outlive them

@@ -28,16 +28,7 @@ from seawall.execute import End, Work, begun, ended
 from seawall.faults import Fault, FaultCode
 from seawall.model import Settlement, Token
 from seawall.store import Answer, Claim, Presence, Progress, Release, Result, Store, Wanted, lasts
-from seawall.telemetry import (
-    LeaseLost,
-    NotWritten,
-    StoreAway,
-    StoreBack,
-    WorkerStarted,
-    WorkerStopped,
-    WorkerStopping,
-    emit,
-)
+from seawall.telemetry import emit
 from seawall.worker.beats import Beats
 from seawall.worker.core import Core
 from seawall.worker.events import (
@@ -57,6 +48,7 @@ from seawall.worker.events import (
     TurnFailed,
     Woken,
 )
+from seawall.worker.news import News
 from seawall.worker.runner import Runner, Told
 from seawall.worker.signals import stopped_by_signals
 from seawall.worker.upkeep import Upkeep
@@ -65,8 +57,6 @@ DRAIN_LOOK_SECONDS = 0.2
 PULSE_SECONDS = 0.1
 PULSES_BETWEEN_TIDYINGS = 100
 LONGEST_REST_SECONDS = 1.0
-SAY_AWAY_SECONDS = 60.0
-"""How often it is said again that the store is still away."""
 FLUSH_SECONDS = 10.0
 """How long a worker that must end waits for a store that does not answer."""
 
@@ -120,8 +110,7 @@ class Worker:
         self._progress = dict[Token, tuple[float, float | None, str]]()
         self._claims = dict[int, Claim]()
         """By job, what is in our hands."""
-        self._away_since: float | None = None
-        self._say_away_at = 0.0
+        self._say = News(self.id, app.clock)
         self._stop_at: float | None = None
         self._drained_at = 0.0
 
@@ -177,7 +166,7 @@ class Worker:
         upkeep = Upkeep(self.app, self.id, store)
         clerk = threading.Thread(target=self._clerk, name="seawall-clerk", daemon=True)
         try:
-            self._say_started()
+            self._say.started(self.queues, self._tasks, self.concurrency)
             with stopped_by_signals(self.stop):
                 for thread in (beats, upkeep, clerk):
                     thread.start()
@@ -247,11 +236,13 @@ class Worker:
     def _note(self, event: Event) -> None:
         match event:
             case Signal():
-                self._say_stopping()
+                hurried = self.core.stopping
+                grace = 0.0 if hurried else self.core.grace_seconds
+                self._say.stopping(len(self.core.running), grace)
             case Taken(token):
                 self._ends.pop(token, None)
                 if (claim := self._let_go(token)) is not None:
-                    self._say_lost(claim)
+                    self._say.lost(claim)
             case Ended(token) if not self.core.holds(token):
                 self._ends.pop(token, None)  # it was taken from us while it ran
 
@@ -302,9 +293,10 @@ class Worker:
             elif turn.settlements:
                 answers = store.settle(turn.settlements)
         except StoreError as error:
-            self._say_away(error)
+            self._say.away(error, self.core.unwritten)
             return TurnFailed()
-        self._say_back()
+        self._stop_at = None
+        self._say.back()
         with self._stepping:
             for release, answer in zip(turn.releases, released, strict=True):
                 self._written(release, answer)
@@ -317,7 +309,7 @@ class Worker:
                 older = self._claims.get(claim.token.job_id)
                 if older is not None:  # it could be claimed: so the lease that we had was lost
                     self._ends.pop(older.token, None)
-                    self._say_lost(older)
+                    self._say.lost(older)
                 self._claims[claim.token.job_id] = claim
         return Turned(tuple(claims), tuple(instead))
 
@@ -356,7 +348,7 @@ class Worker:
         claim = self._let_go(token)
         if answer.result is Result.LOST:
             if claim is not None and end is not None:
-                self._say_lost(claim)
+                self._say.lost(claim)
         elif end is not None:
             for event in end.events:
                 emit(event)
@@ -410,15 +402,13 @@ class Worker:
         """Say that the worker is gone; false where it left something unwritten."""
         left = len(self.core.tokens)
         if left or self._broke is not None:
-            emit(NotWritten(worker=self.id, jobs=left))
+            self._say.not_written(left)
             return False
         if self._done.is_set():
             with suppress(StoreError):  # it will be forgotten in time
                 self._store.leave(self.id)
-        emit(WorkerStopped(worker=self.id))
+        self._say.stopped()
         return True
-
-    # --- saying -------------------------------------------------------------------------------
 
     def _presence(self) -> Presence:
         return Presence(
@@ -431,45 +421,6 @@ class Worker:
             concurrency=self.concurrency,
             running=len(self.core.running),
             stopping=self.core.stopping,
-        )
-
-    def _say_started(self) -> None:
-        queues = "all" if self.queues is None else ",".join(self.queues)
-        tasks = ",".join(self._tasks)
-        emit(
-            WorkerStarted(worker=self.id, queues=queues, tasks=tasks, concurrency=self.concurrency)
-        )
-
-    def _say_stopping(self) -> None:
-        grace = 0.0 if self.core.stopping else self.core.grace_seconds
-        running = len(self.core.running)
-        emit(WorkerStopping(worker=self.id, running=running, grace_seconds=grace))
-
-    def _say_away(self, error: StoreError) -> None:
-        now = self.app.clock.monotonic()
-        if self._away_since is None:
-            self._away_since = now
-        elif now < self._say_away_at:
-            return
-        self._say_away_at = now + SAY_AWAY_SECONDS
-        emit(StoreAway(worker=self.id, unwritten=self.core.unwritten, message=str(error)))
-
-    def _say_back(self) -> None:
-        self._stop_at = None
-        if self._away_since is not None:
-            seconds = self.app.clock.monotonic() - self._away_since
-            self._away_since = None
-            emit(StoreBack(worker=self.id, seconds=round(seconds, 1)))
-
-    def _say_lost(self, claim: Claim) -> None:
-        emit(
-            LeaseLost(
-                job=claim.token.job_id,
-                task=claim.lane.task,
-                stage=claim.lane.stage,
-                attempt=claim.tries + 1,
-                request_id=claim.request_id,
-            )
         )
 
 
