@@ -211,17 +211,23 @@ def _has_fields(value: object) -> bool:
 
 def _ordered_fields(value: Any, depth: int) -> Any:
     """A copy of a model or dataclass with its sets in order; itself where it has none."""
-    fields = getattr(value, "__dict__", {})
     changed = {
         name: ordered
-        for name, each in fields.items()
+        for name, each in _fields(value).items()
         if (ordered := _ordered(each, depth + 1)) is not each
     }
     if not changed:
         return value
     made = copy.copy(value)
-    made.__dict__.update(changed)
+    for name, ordered in changed.items():
+        object.__setattr__(made, name, ordered)  # past what a frozen one would say
     return made
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    if hasattr(value, "__dict__"):
+        return dict(vars(value))
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def refuse_nan(text: str, value: object) -> None:
@@ -248,7 +254,7 @@ def _look_for_nan(value: object, depth: int) -> None:
         for each in value:
             _look_for_nan(each, depth + 1)
     elif _has_fields(value):
-        _look_for_nan(getattr(value, "__dict__", None), depth + 1)
+        _look_for_nan(_fields(value), depth + 1)
 
 
 def _refuse(constant: str) -> None:

@@ -62,9 +62,16 @@ class CurrentJob:
         """Whether somebody wants this job to stop, or the worker has to give it back.
 
         An async handler is cancelled and an isolated one killed; a handler in a thread can only
-        look here from time to time, and return.
+        look here from time to time. One that returns has succeeded: see `stop_if_asked`.
         """
         return self._stop_asked
+
+    def stop_if_asked(self) -> None:
+        """End the attempt here if somebody wants it to stop: for handlers in threads."""
+        if self._stop_asked:
+            import asyncio  # noqa: PLC0415 - `import seawall` stays light
+
+            raise asyncio.CancelledError
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Say how far it has come; kept from time to time, for people to see."""

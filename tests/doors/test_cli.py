@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -279,21 +280,24 @@ def test_a_terminal_that_lacks_a_sign_shows_another():
     assert b"24 s ? 36 s" in done.stdout
 
 
-def test_the_demo_tells_its_story_and_leaks_no_key(seawall):
-    text = seawall("demo")
-    for word in (
-        "UNAVAILABLE",
-        "UPSTREAM_ERROR",
-        "RATE_LIMITED",
-        "INVALID_RESPONSE",
-        "UNAUTHORIZED",
-        "fail: fatal",
-    ):
-        assert word in text
-    assert "{'pages': 12}" in text
-    assert "half_open → closed" in text
-    assert "the upstream saw 6 requests" in text
+def test_the_demo_tells_its_story_and_accounts_for_every_job(seawall):
+    text = seawall("demo", "--folder", "here")
+    for code in ("UNAVAILABLE", "UPSTREAM_ERROR", "RATE_LIMITED", "INVALID_RESPONSE"):
+        assert f"retried after {code}" in text
+    for command in ("python ask.py", "seawall worker --app jobs:app --drain", "kill -9", "verify"):
+        assert f"$ {command}" in text or f"$ seawall {command}" in text
+    assert re.search(
+        r"^failed +2$.*^succeeded +298$.*^in all +300$", text, re.DOTALL | re.MULTILINE
+    )
+    assert re.search(r"^lost with the killed worker, run again +[1-9]", text, re.MULTILINE)
+    assert "NOT_FOUND 404" in text
+    assert "UNAUTHORIZED 401" in text
+    assert "No job is lost" in text
     assert "sk-demo" not in text
+    assert "Look around: cd here" in text
+    kept = {file.name for file in (seawall.folder / "here").iterdir()}
+    assert kept >= {"jobs.py", "ask.py", "seawall.toml", "demo.db"}
+    assert "is not empty" in seawall("demo", "--folder", "here", expect=2)
 
 
 @pytest.mark.parametrize("words", ["policy show media-sync", "policy list", "policy list --json"])

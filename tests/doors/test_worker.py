@@ -3,11 +3,13 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 
 from seawall.states import State
 from seawall.store import Filter, open_store
+from seawall.worker.supervise import ONE_SIGNAL_SECONDS
 from tests.support.doors import is_alive, until
 
 URL = "sqlite:///jobs.db"
@@ -214,7 +216,22 @@ def test_a_second_signal_reaches_every_process(seawall, start, app):
     supervisor.says("worker_started", 2)
     supervisor.tell(signal.SIGTERM)
     supervisor.says("worker_stopping", 2)
+    time.sleep(ONE_SIGNAL_SECONDS)  # sooner, it would be taken for the same one
     supervisor.tell(signal.SIGTERM)
     assert supervisor.ended() == 0
     with open_store(URL) as store:
         assert states(store) == {State.QUEUED: 1}
+
+
+def test_a_signal_for_the_whole_group_of_processes_is_one_signal(seawall, start, app):
+    """As systemd sends it: to the supervisor and to each of its children."""
+    seawall("enqueue", "slow", "mark=begun", "seconds=2", "--app", app)
+    supervisor = start("worker", "--app", app, "--processes", "2")
+    until((seawall.folder / "begun").exists, "the job begins")
+    pids = {each["pid"] for each in alive(seawall, app, 2)}
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)
+    supervisor.tell(signal.SIGTERM)
+    assert supervisor.ended() == 0
+    with open_store(URL) as store:
+        assert states(store) == {State.SUCCEEDED: 1}

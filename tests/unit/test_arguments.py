@@ -563,3 +563,37 @@ def test_a_result_that_no_json_can_hold_is_refused(value):
 
     with pytest.raises((ValueError, TypeError)):
         Signature("task", task).write_result(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    numbers: frozenset[int]
+    x: float = 0.0
+
+
+def narrow(it: Narrow, other: int | None = None) -> None: ...
+
+
+def test_a_dataclass_with_slots_is_looked_into_as_well():
+    signature = Signature("narrow", narrow)
+    texts = {
+        signature.write((Narrow(frozenset(numbers)),), {})
+        for numbers in ((0, 8), (8, 0), (8, 0, 8))
+    }
+    assert texts == {'{"it":{"numbers":[0,8],"x":0.0}}'}
+    with pytest.raises(ArgumentsError, match="NaN"):
+        signature.write((Narrow(frozenset(), float("nan")),), {"other": None})
+
+
+class Ring:
+    """Not a model: whatever hangs on it is not looked into, however large."""
+
+    def __init__(self):
+        self.others = [self] * 50
+
+
+def test_an_object_that_is_no_model_is_not_searched():
+    def anything(it: Any, other: int | None = None) -> None: ...
+
+    with pytest.raises(ArgumentsError, match="Ring"):
+        Signature("anything", anything).write((Ring(),), {"other": None})
