@@ -31,8 +31,9 @@ test: check tests  ## everything that must pass: lint, types, import contracts, 
 check: setup  ## lint, format, types, import contracts
 	@$(BIN)/python tools/check.py
 
+# Many tests wait for processes, leases and clocks: two for each core keep the cores busy.
 tests: setup check
-	@$(BIN)/python -m pytest -n auto
+	@PYTEST_XDIST_AUTO_NUM_WORKERS=$${PYTEST_XDIST_AUTO_NUM_WORKERS:-$$(( 2 * $$(getconf _NPROCESSORS_ONLN) ))} $(BIN)/python -m pytest -n auto
 
 format: setup  ## rewrite the code in the project's format
 	@$(BIN)/ruff check --quiet --fix-only .

@@ -268,7 +268,8 @@ class Seawall:
                 cron=cron, every_seconds=seconds, timezone=timezone, missed=missed, overlap=overlap
             )
         except ConfigurationError as error:
-            raise ConfigurationError(f"schedule {name}: {error}") from None
+            words = str(error).replace("every_seconds", "every")
+            raise ConfigurationError(f"schedule {name}: {words}") from None
         self.schedules[name] = Scheduled(name, chosen, request)
 
     def on_fault(self, hook: FaultHook) -> FaultHook:

@@ -28,7 +28,7 @@ from seawall.app import Seawall
 from seawall.clock import ManualClock
 from seawall.errors import SeawallError
 from seawall.execute import End, Stop, Work, begun, carry_out
-from seawall.store import Claim, Result, Store, Wanted, open_store
+from seawall.store import Claim, Progress, Result, Store, Wanted, open_store
 from seawall.worker.core import Core
 from seawall.worker.events import Action, Ended, Event, Start, Turn, Turned, Woken
 from seawall.worker.runner import awaited, called, without_waiting
@@ -78,10 +78,11 @@ class World:
 
     def advance(self, seconds: float) -> None:
         """Let time pass: deadlines expire and schedules fire, but no job is run."""
+        upkeep = Upkeep(self.app, _ME, self.store)
+        upkeep.fire()  # what is declared is planned from before the time that now passes
         self.clock.advance(seconds)
         self._upkeep()
-        if self.app.schedules:
-            Upkeep(self.app, _ME, self.store).fire()
+        upkeep.fire()
 
     def _upkeep(self) -> None:
         upkeep = Upkeep(self.app, _ME, self.store)
@@ -156,9 +157,13 @@ class World:
                 f" ({claim.lane.task}) is one that goes on"
             )
         work = begun(self.app, claim, lease_seconds=_LEASE_SECONDS, claimed=self.clock.monotonic())
-        if work.task.is_async:
-            return _on_a_loop(work)
-        return without_waiting(carry_out(work, called))
+        alone = work.task.is_async
+        end = _on_a_loop(work) if alone else without_waiting(carry_out(work, called))
+        if (said := work.current.said.progress) is not None:
+            done, total, message = said
+            progress = Progress(token=claim.token, done=done, total=total, message=message)
+            self.store.report([progress])
+        return end
 
 
 def _on_a_loop(work: Work) -> End:

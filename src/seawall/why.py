@@ -38,7 +38,7 @@ def why(store: Store, job: Job, tasks: Mapping[str, Task[..., Any, Any]]) -> Why
     task = tasks.get(job.task)
     most = None if task is None else task.policy.max_attempts
     if job.state in FINISHED:
-        lines = _ended(job, attempts, now)
+        lines = _ended(job, attempts, task, now)
     elif job.state is State.RUNNING:
         lines = _running(job, now)
     else:
@@ -51,15 +51,33 @@ def _latest_attempts(store: Store, job: Job) -> list[Attempt]:
     return store.attempts(job.id, after=max(0, job.seq - 1), limit=1) if job.seq else []
 
 
-def _ended(job: Job, attempts: list[Attempt], now: datetime) -> list[str]:
+def _ended(
+    job: Job, attempts: list[Attempt], task: Task[..., Any, Any] | None, now: datetime
+) -> list[str]:
     ended = f"{ago(job.finished_at, now)} ago" if job.finished_at else ""
     if job.state is not State.FAILED:
-        return [f"It is {job.state}, since {ended}: there is nothing left to do."]
+        said = {State.SUCCEEDED: "succeeded", State.SKIPPED: "was skipped"}.get(
+            job.state, "was cancelled"
+        )
+        return [f"It {said} {ended}: there is nothing left to do."]
     lines = [f"It failed {ended}, after {times(job.seq, 'attempt')}: {job.last_fault}"]
-    if attempts and attempts[-1].policy:
-        lines.append(f"The policy {attempts[-1].policy} gave it no further attempt.")
+    lines += _given_up(job, attempts, task)
     lines.append(f"To send it again: seawall retry {job.id}")
     return lines
+
+
+def _given_up(job: Job, attempts: list[Attempt], task: Task[..., Any, Any] | None) -> list[str]:
+    """Why there was no further attempt, as far as it can be told."""
+    if not attempts or not attempts[-1].policy:
+        return []
+    policy, fault = attempts[-1].policy, attempts[-1].fault
+    if task is None or fault is None or task.policy.id != policy:
+        return [f"The policy {policy} gave it no further attempt."]
+    if not task.policy.rule_for(fault).retry:
+        return [f"The policy {policy} does not retry {fault.code}."]
+    most = task.policy.max_attempts
+    used = f"{job.tries} of {most}" if most else str(job.tries)
+    return [f"The policy {policy} gave it no further attempt; tries used: {used}."]
 
 
 def _running(job: Job, now: datetime) -> list[str]:
@@ -69,7 +87,7 @@ def _running(job: Job, now: datetime) -> list[str]:
     lines = [
         (
             f"It is running, for {ago(job.last_attempt_at, now)}, on the worker {lease.worker}"
-            f" (attempt {job.seq + 1})."
+            f" (attempt {job.seq + 1} in all)."
         )
     ]
     if job.cancel_requested:
@@ -153,17 +171,18 @@ def _served(job: Job, workers: list[Present], now: datetime, *, waits_for_now: b
             )
         ]
     if not alive:
-        return ["No worker is alive: start one with `seawall worker --app MODULE:APP`."]
+        start = "`seawall worker --app MODULE:APP`"
+        return [f"No worker is alive: start one that serves its queue, {job.queue}, with {start}."]
     if not of_queue:
         return [
             (
-                f"None of the {times(len(alive), 'living worker')} serves its queue, {job.queue}:"
+                f"No worker serves its queue, {job.queue}, of the {len(alive):,} that are alive:"
                 f" start one with --queues {job.queue}."
             )
         ]
     return [
         (
-            f"None of the {times(len(of_queue), 'living worker')} of its queue knows the task"
+            f"No worker of its queue, of the {len(of_queue):,} that are alive, knows the task"
             f" {job.task}: start one whose application declares it."
         )
     ]

@@ -32,10 +32,10 @@ from tests.life.world import (
 if TYPE_CHECKING:
     from tests.life.world import Process
 
-SECONDS = float(os.environ.get("SEAWALL_CRASH_SECONDS", "60" if "CI" in os.environ else "8"))
+SECONDS = float(os.environ.get("SEAWALL_CRASH_SECONDS", "20" if "CI" in os.environ else "8"))
 AT_LEAST = 3_000
 MOST_WAITING = 600
-KILLS_OF_THE_UNSTARTED = 6 if SECONDS < 30 else 12
+KILLS_OF_THE_UNSTARTED = 6
 """More than the five losses that the usual rule allows."""
 DRAIN_SECONDS = 120.0
 

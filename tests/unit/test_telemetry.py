@@ -36,7 +36,7 @@ MORE = {
     "nobody_serves": {"queue": "q", "task": "ask", "waiting_seconds": 12.0, "advice": "start a worker"},
     "process_ended": {"process": 1, "delay_ms": 500, "exit_code": 1},
     "upkeep_failed": {"chore": "prune", "message": "broke"},
-    "hook_failed": {"job": 7, "task": "ask", "hook": "sentry", "message": "broke"},
+    "hook_failed": {"job": 7, "hook": "sentry", "message": "broke"},
 }  # fmt: skip
 
 

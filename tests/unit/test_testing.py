@@ -8,7 +8,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import seawall.testing
-from seawall import Backoff, Outcome, Policy, Rule, Seawall, SeawallError, Snooze, State
+from seawall import (
+    Backoff,
+    Outcome,
+    Policy,
+    Rule,
+    Seawall,
+    SeawallError,
+    Snooze,
+    State,
+    current_job,
+)
 from seawall.testing import ManualClock, World, in_memory
 
 
@@ -256,3 +266,25 @@ def test_outcomes_are_the_words_of_the_history(app):
         assert (
             [attempt.outcome for attempt in job.attempts()] == ["succeeded"] == [Outcome.SUCCEEDED]
         )
+
+
+def test_a_schedule_fires_in_the_very_first_time_that_passes(app):
+    @app.task
+    def tick() -> None: ...
+
+    app.schedule(tick.job(), every=2)
+    with in_memory(app) as world:
+        world.advance(10)
+        assert world.drain() == 1
+
+
+def test_progress_is_kept_as_a_worker_keeps_it(app):
+    @app.task
+    def count() -> None:
+        current_job().progress(3, 4, "nearly")
+
+    with in_memory(app) as world:
+        job = count.enqueue()
+        world.drain()
+        kept = job.progress()
+        assert (kept.done, kept.total, kept.message) == (3.0, 4.0, "nearly")

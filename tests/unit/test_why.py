@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from seawall import Backoff, Policy, Rule, Seawall, Snooze, State, Why
+from seawall import Backoff, FaultError, Policy, Rule, Seawall, Snooze, State, Why
 from seawall.store import Presence, Scope, Wanted
 from seawall.testing import in_memory
 from seawall.why import ALIVE_SECONDS, span, times
@@ -188,7 +188,7 @@ def test_where_no_worker_is_alive_it_says_how_to_start_one(world, task):
     job = task.enqueue()
     alone = [
         "It is queued.",
-        "No worker is alive: start one with `seawall worker --app MODULE:APP`.",
+        "No worker is alive: start one that serves its queue, default, with `seawall worker --app MODULE:APP`.",
     ]
     assert lines(world, job) == alone
     appear(world)
@@ -208,7 +208,7 @@ def test_where_nobody_serves_its_queue_it_says_so(world, task):
     appear(world, queues=("default", "mail"))
     assert lines(world, job) == [
         "It is queued.",
-        "None of the 1 living worker serves its queue, reports: start one with --queues reports.",
+        "No worker serves its queue, reports, of the 1 that are alive: start one with --queues reports.",
     ]
 
 
@@ -220,7 +220,7 @@ def test_where_nobody_knows_its_task_it_says_so(world, task):
     assert lines(world, job) == [
         "It is queued.",
         (
-            "None of the 2 living workers of its queue knows the task t: start one whose application"
+            "No worker of its queue, of the 2 that are alive, knows the task t: start one whose application"
             " declares it."
         ),
     ]
@@ -262,7 +262,7 @@ def test_a_running_job_says_where_and_for_how_long(world, task):
     job = task.enqueue()
     world.store.claim(Wanted("w-1", None, ("t",), 1, 600.0))
     world.clock.advance(150)
-    assert lines(world, job) == ["It is running, for 2 min, on the worker w-1 (attempt 1)."]
+    assert lines(world, job) == ["It is running, for 2 min, on the worker w-1 (attempt 1 in all)."]
 
 
 def test_a_running_job_that_is_to_stop_says_so(world, task):
@@ -289,13 +289,13 @@ def test_a_job_that_is_done_says_that_nothing_is_left_to_do(world, task):
     job = task.enqueue()
     world.drain()
     world.clock.advance(86_400 * 3)
-    assert lines(world, job) == ["It is succeeded, since 3 days ago: there is nothing left to do."]
+    assert lines(world, job) == ["It succeeded 3 days ago: there is nothing left to do."]
 
 
 def test_a_cancelled_job_says_so(world, task):
     job = task.enqueue()
     job.cancel()
-    assert lines(world, job)[0].startswith("It is cancelled, ")
+    assert lines(world, job)[0].startswith("It was cancelled ")
 
 
 def test_a_failed_job_says_why_by_which_policy_and_how_to_send_it_again(world, task):
@@ -304,7 +304,7 @@ def test_a_failed_job_says_why_by_which_policy_and_how_to_send_it_again(world, t
     world.drain()
     first, second, third = lines(world, job)
     assert first.startswith("It failed 0.0 s ago, after 3 attempts: TIMEOUT")
-    assert second == f"The policy {PATIENT.id} gave it no further attempt."
+    assert second == f"The policy {PATIENT.id} gave it no further attempt; tries used: 3 of 3."
     assert third == f"To send it again: seawall retry {job.id}"
 
 
@@ -331,3 +331,13 @@ def test_a_span_is_said_as_people_say_it(seconds, words):
 @pytest.mark.parametrize(("count", "words"), [(0, "0 jobs"), (1, "1 job"), (2_000, "2,000 jobs")])
 def test_one_is_one_and_many_are_many(count, words):
     assert times(count, "job") == words
+
+
+def test_a_fault_that_its_policy_does_not_retry_is_named(world, app):
+    @app.task(policy="llm-reports")
+    def refused() -> None:
+        raise FaultError("UNAUTHORIZED", "the key was refused")
+
+    job = refused.enqueue()
+    world.drain()
+    assert lines(world, job)[1] == f"The policy {refused.policy.id} does not retry UNAUTHORIZED."

@@ -38,12 +38,17 @@ AppName = Annotated[
         "--app",
         metavar="MODULE:APP",
         envvar=PREFIX + "APP",
-        help="The application, found from the current directory on, such as jobs:app.",
+        help="The application, found from the current directory on: jobs:app, or jobs where"
+        " that module has only one.",
     ),
 ]
 Url = Annotated[
     str | None,
-    typer.Option("--url", metavar="URL", help="Where jobs are kept. Default: $SEAWALL_URL."),
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="Where jobs are kept. Default: $SEAWALL_URL, else sqlite:///seawall.db.",
+    ),
 ]
 
 

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from seawall.cli import apps, show
 from seawall.cli.apps import AppName, Found, Url
-from seawall.cli.jobs import JobId, attempts_of, no_such_job, state_of
+from seawall.cli.jobs import JobId, no_such_job, state_of, tries_of
 from seawall.cli.show import AsJson, ConfigFile
 from seawall.decisions.explain import in_words
 from seawall.model import Attempt, Job
@@ -122,7 +122,7 @@ def _fields(
     holder = "" if job.lease is None else escape(job.lease.worker)
     if job.lease is not None:
         holder += f", leased for {_left(job.lease.until, now)}"
-    tries = f"; tries used {attempts_of(job, found)}" if job.task in found.tasks else ""
+    tries = f"; tries used {tries_of(job, found)}"
     under_way = " and the one under way" if job.state is State.RUNNING else ""
     return [
         ("id", str(job.id)),

@@ -77,16 +77,17 @@ def _print(page: Page, found: Found, now: datetime) -> None:
     if not page.jobs:
         typer.echo("There are no such jobs.")
     else:
-        columns = ("ID", "TASK", "QUEUE", "STATE", "ATTEMPTS", "WHEN", "LAST FAULT")
+        columns = ("ID", "TASK", "QUEUE", "STATE", "TRIES", "WHEN", "LAST FAULT")
+        narrow = show.is_narrow()
         rows = [
             (
                 str(job.id),
                 escape(job.task),
                 escape(job.queue),
                 state_of(job),
-                attempts_of(job, found),
+                tries_of(job, found),
                 when_of(job, now),
-                escape(str(job.last_fault or "")),
+                escape(fault_of(job, narrow=narrow)),
             )
             for job in page
         ]
@@ -102,12 +103,17 @@ def state_of(job: Job) -> str:
     return f"{word}, to stop" if job.cancel_requested else word
 
 
-def attempts_of(job: Job, found: Found) -> str:
-    """Tries used and allowed, where the task is known; otherwise attempts ever made."""
+def tries_of(job: Job, found: Found) -> str:
+    """Tries used; and how many its policy allows, where the task is known."""
     task = found.tasks.get(job.task)
-    if task is None:
-        return str(job.seq)
-    return f"{job.tries}/{task.policy.max_attempts or '–'}"
+    return str(job.tries) if task is None else f"{job.tries}/{task.policy.max_attempts or '–'}"
+
+
+def fault_of(job: Job, *, narrow: bool) -> str:
+    """What last went wrong; its code alone where there is little room."""
+    if job.last_fault is None:
+        return ""
+    return str(job.last_fault.code) if narrow else str(job.last_fault)
 
 
 def when_of(job: Job, now: datetime) -> str:

@@ -162,10 +162,14 @@ def pause(
             found.store.hold(Scope.QUEUE, name, reason=why)
         except ValueError as error:
             raise ConfigurationError(str(error)) from None
+        known = {each.lane.queue for each in found.store.backlog()}
+        known |= {task.queue for task in found.tasks.values()}
     if as_json:
         show.print_json({"queue": name, "paused": True, "reason": why})
     else:
         typer.echo(f"The queue {name} is paused. To go on: seawall queues resume {name}")
+        if name not in known:
+            show.hint(f"nothing waits or runs in a queue {name} now; is it the name you meant?")
 
 
 @app.command(epilog="Example: [bold]seawall queues resume mail[/bold]")

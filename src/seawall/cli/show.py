@@ -30,6 +30,7 @@ REFUSED = 1
 """The exit code of a command that was understood and could not do what it was asked."""
 WIDEST_BAR = 32
 NARROWEST_BAR = 8
+NARROW_TERMINAL = 120
 WIDEST_LINE = 10_000
 NARROWEST_LAST = 24
 """With less room for its last column a table is not worth printing."""
@@ -123,6 +124,12 @@ def table(
     for row in rows:
         made.add_row(*row)
     return made
+
+
+def is_narrow() -> bool:
+    """Whether a person looks on who has little room."""
+    out = console()
+    return out.is_terminal and out.width < NARROW_TERMINAL
 
 
 def listing(

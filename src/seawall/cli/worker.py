@@ -178,7 +178,9 @@ def _words(options: dict[str, object]) -> list[str]:
 
 def _welcome(worker: Worker, processes: int) -> str:
     app = worker.app
-    tasks = ", ".join(sorted(app.tasks))
+    served = worker.queues
+    names = [name for name, each in app.tasks.items() if served is None or each.queue in served]
+    tasks = ", ".join(sorted(names)) or "whatever else is put into its queues"
     queues = "all queues" if worker.queues is None else f"the queues {', '.join(worker.queues)}"
     each = f"{processes} processes, each " if processes > 1 else ""
     return (

@@ -80,7 +80,7 @@ def _as_is(url: str, *, write: bool, listen_url: str | None) -> Backend:
     is_file = url.startswith(_SQLITE)
     if is_file and not os.path.lexists(_path(url)):
         raise StoreError(
-            f"{_path(url)}: no such file; `seawall migrate` makes a store, and so does a worker"
+            f"{_path(url)}: no such file; `seawall migrate` makes a store, as enqueue and worker do"
         )
     backend = _backend(url, read_only=True, listen_url=listen_url)
     try:

@@ -52,7 +52,13 @@ def demo(folder: Folder = None) -> None:
         story = _Story(console, place, service)
         story.tell()
     if folder is not None:
-        console.print(f"Look around: [cyan]cd {shlex.quote(str(folder))}[/cyan]", soft_wrap=True)
+        console.print(f"\nLook around: [cyan]cd {shlex.quote(str(folder))}[/cyan]", soft_wrap=True)
+        return
+    console.print(
+        "\nNow look around yourself: [cyan]seawall demo --folder demo[/cyan] keeps its files there;"
+        " then, in that folder, [cyan]seawall jobs[/cyan], [cyan]seawall job 113[/cyan],"
+        " [cyan]seawall retry 113[/cyan]."
+    )
 
 
 @contextmanager
@@ -115,7 +121,7 @@ class _Story:
         self._console.print(Text(shown, style="dim"))
         self._console.print(
             "\nThe service drops connections, breaks, throttles, answers prose; one document is"
-            " missing, for another the key is refused. Its policy stands in seawall.toml."
+            " missing, for another the key is refused. The policy is in the demo's seawall.toml."
         )
 
     def _say(self, *command: str) -> None:
