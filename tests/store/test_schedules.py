@@ -13,7 +13,7 @@ from tests.support.ledger import at_once, enqueued, new_job
 DAY = timedelta(days=1)
 
 
-def at(due_at, name="nightly"):
+def standing(due_at, name="nightly"):
     return Planned(name, "x", due_at, None, None)
 
 
@@ -49,7 +49,7 @@ def test_it_fires_moves_on_and_remembers_its_job(store, clock):
     noon = clock.now()
     store.plan("nightly", "x", noon)
 
-    fired = store.fire(at(noon), next_at=noon + DAY, job=new_job('["a"]'))
+    fired = store.fire(standing(noon), next_at=noon + DAY, job=new_job('["a"]'))
 
     assert fired.taken is Taken.CREATED
     assert store.arguments(fired.job_id) == '["a"]'
@@ -61,7 +61,7 @@ def test_a_due_time_at_which_it_no_longer_stands_fires_nothing(store, clock, nam
     noon = clock.now()
     store.plan("nightly", "x", noon + DAY)
 
-    assert store.fire(at(noon, name), next_at=noon + DAY, job=new_job()) is None
+    assert store.fire(standing(noon, name), next_at=noon + DAY, job=new_job()) is None
     assert store.counts()[State.QUEUED] == 0
     assert store.planned()[0].next_at == noon + DAY
 
@@ -69,9 +69,9 @@ def test_a_due_time_at_which_it_no_longer_stands_fires_nothing(store, clock, nam
 def test_without_a_job_it_only_moves_on(store, clock):
     noon = clock.now()
     store.plan("nightly", "x", noon)
-    fired = store.fire(at(noon), next_at=noon + DAY, job=new_job())
+    fired = store.fire(standing(noon), next_at=noon + DAY, job=new_job())
 
-    assert store.fire(at(noon + DAY), next_at=noon + 2 * DAY, job=None) is None
+    assert store.fire(standing(noon + DAY), next_at=noon + 2 * DAY, job=None) is None
 
     assert store.planned() == [Planned("nightly", "x", noon + 2 * DAY, noon, fired.job_id)]
     assert store.counts()[State.QUEUED] == 1
@@ -85,7 +85,7 @@ def test_where_its_key_is_taken_the_holder_is_what_it_last_did(store, clock, arg
     (holder,) = enqueued(store, new_job(key="k"))
     store.plan("nightly", "x", noon)
 
-    fired = store.fire(at(noon), next_at=noon + DAY, job=new_job(arguments, key="k"))
+    fired = store.fire(standing(noon), next_at=noon + DAY, job=new_job(arguments, key="k"))
 
     assert fired == Enqueued(taken, holder)
     assert store.planned() == [Planned("nightly", "x", noon + DAY, noon, holder)]
@@ -95,7 +95,7 @@ def test_a_job_that_cannot_be_stored_leaves_the_schedule_where_it_stands(store, 
     noon = clock.now()
     store.plan("nightly", "x", noon)
 
-    fired = store.fire(at(noon), next_at=noon + DAY, job=new_job("\ud800"))
+    fired = store.fire(standing(noon), next_at=noon + DAY, job=new_job("\ud800"))
 
     assert (fired.taken, fired.job_id) == (Taken.REFUSED, None)
     assert "no Unicode" in fired.reason
@@ -107,14 +107,14 @@ def test_whoever_waits_for_work_is_woken(store, clock):
     while store.wait(0.05):
         pass
 
-    store.fire(at(clock.now()), next_at=clock.now() + DAY, job=new_job())
+    store.fire(standing(clock.now()), next_at=clock.now() + DAY, job=new_job())
 
     assert store.wait(5)
 
 
 def test_a_job_that_was_pruned_since_is_remembered_all_the_same(store, clock):
     store.plan("nightly", "x", clock.now())
-    fired = store.fire(at(clock.now()), next_at=clock.now() + DAY, job=new_job())
+    fired = store.fire(standing(clock.now()), next_at=clock.now() + DAY, job=new_job())
     store.cancel([fired.job_id])
     clock.advance(1)
     store.prune(State.CANCELLED, older_than_seconds=0)
@@ -127,15 +127,15 @@ def test_it_cannot_move_on_to_where_it_stands_or_back(store, clock, step):
     store.plan("nightly", "x", clock.now())
 
     with pytest.raises(ValueError, match=r"^next_at: "):
-        store.fire(at(clock.now()), next_at=clock.now() + step, job=new_job())
+        store.fire(standing(clock.now()), next_at=clock.now() + step, job=new_job())
 
 
 def test_without_a_job_it_can_be_put_back_as_after_a_wrong_clock(store, clock):
     store.plan("nightly", "x", clock.now() + 400 * DAY)
 
-    store.fire(at(clock.now() + 400 * DAY), next_at=clock.now() + DAY, job=None)
+    store.fire(standing(clock.now() + 400 * DAY), next_at=clock.now() + DAY, job=None)
 
-    assert store.planned() == [at(clock.now() + DAY)]
+    assert store.planned() == [standing(clock.now() + DAY)]
 
 
 def test_names_and_times_that_no_store_can_keep_are_refused(store, clock):
@@ -148,7 +148,7 @@ def test_names_and_times_that_no_store_can_keep_are_refused(store, clock):
     with pytest.raises(ValueError, match="next_at needs a time zone"):
         store.plan("n", "x", naive)
     with pytest.raises(ValueError, match="next_at needs a time zone"):
-        store.fire(at(naive), next_at=clock.now(), job=None)
+        store.fire(standing(naive), next_at=clock.now(), job=None)
 
 
 @shared
@@ -161,7 +161,7 @@ def test_of_many_that_fire_the_same_due_time_one_does(url, clock):
 
             def fire(at, due_at=due_at, then=then):
                 store = (one, other)[at % 2]
-                return store.fire(at(due_at, "often"), next_at=then, job=new_job())
+                return store.fire(standing(due_at, "often"), next_at=then, job=new_job())
 
             found = [answer for answer in at_once(8, fire) if answer is not None]
 
