@@ -33,7 +33,7 @@ check: setup  ## lint, format, types, import contracts
 
 # Many tests wait for processes, leases and clocks: two for each core keep the cores busy.
 tests: setup check
-	@PYTEST_XDIST_AUTO_NUM_WORKERS=$${PYTEST_XDIST_AUTO_NUM_WORKERS:-$$(( 2 * $$(getconf _NPROCESSORS_ONLN) ))} $(BIN)/python -m pytest -n auto
+	@PYTEST_XDIST_AUTO_NUM_WORKERS=$${PYTEST_XDIST_AUTO_NUM_WORKERS:-$$(( 2 * $$(getconf _NPROCESSORS_ONLN) ))} $(BIN)/python -m pytest -n auto --dist worksteal
 
 format: setup  ## rewrite the code in the project's format
 	@$(BIN)/ruff check --quiet --fix-only .

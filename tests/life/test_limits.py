@@ -3,6 +3,8 @@
 import signal
 from datetime import timedelta
 
+import pytest
+
 from seawall.faults import FaultCode
 from seawall.states import State
 from seawall.store import Store
@@ -18,6 +20,12 @@ from tests.life.world import (
     job,
     outcomes,
 )
+
+
+@pytest.fixture
+def kind():
+    """How a handler is stopped does not depend on the store: one is enough."""
+    return "file"
 
 
 def test_each_kind_of_handler_is_stopped_at_its_time_limit(

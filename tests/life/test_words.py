@@ -3,10 +3,18 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from seawall.states import State
 from seawall.store import Store
 from tests.life import tasks
 from tests.life.world import Crew, await_state, enqueued, eventually, outcomes, states
+
+
+@pytest.fixture
+def kind():
+    """What handlers say is kept by the same verbs on every store: one is enough."""
+    return "postgres18"
 
 
 def test_progress_is_seen_while_it_runs_and_captured_output_afterwards(

@@ -36,7 +36,7 @@ from seawall.store import Store, open_store, values
 from tests.support.ledger import ended, lost
 from tests.support.ledger_model import LedgerModel
 
-EXAMPLES = {"memory": 50, "file": 15, "postgres16": 12, "postgres18": 12}
+EXAMPLES = {"memory": 30, "file": 12, "postgres16": 10, "postgres18": 10}
 STEPS = 50
 STEPS_BETWEEN_VERIFICATIONS = 10
 ENOUGH_JOBS = 6
