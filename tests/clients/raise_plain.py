@@ -67,9 +67,7 @@ def asyncio_timeout(_: World) -> None:
 
 
 def process_timeout(_: World) -> None:
-    subprocess.run(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, timeout=0.01, check=True
-    )
+    subprocess.run([sys.executable, "-c", "import time; time.sleep(60)"], timeout=0.01, check=True)
 
 
 def cancelled(_: World) -> None:
