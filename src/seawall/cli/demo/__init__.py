@@ -106,7 +106,7 @@ class _Story:
         self._summary()
         self._title("5. Ask about the two that failed, and check the books")
         for job in self._app.jobs(state=State.FAILED, limit=2):
-            self._run("seawall", "why", str(job.id))
+            self._run("seawall", "why", str(job.id), "--app", "jobs:app")
         self._run("seawall", "verify")
 
     # --- showing ------------------------------------------------------------------------------
