@@ -426,3 +426,25 @@ def test_a_lane_that_is_gone_is_made_again_and_no_job_waits_where_nobody_looks(u
             session.script(f"DELETE FROM {prefix}job")
         ids = enqueued(store, *[new_job() for _ in range(many)])
         assert sorted(claim.token.job_id for claim in store.claim(wanted(1_000))) == ids
+
+
+@pytest.mark.parametrize("many", [1, 600])  # one by one, and in bulk
+def test_spans_are_counted_by_the_stores_own_clock(store, clock, many):
+    jobs = [new_job(run_after_seconds=10.0, deadline_seconds=30.0) for _ in range(many)]
+    ids = enqueued(store, *jobs)
+
+    job = store.jobs(ids[-1:])[ids[-1]]
+    assert job.due_at == clock.now() + timedelta(seconds=10)
+    assert job.deadline_at == clock.now() + timedelta(seconds=30)
+    assert store.claim(wanted(1)) == []
+    clock.advance(10)
+    assert len(store.claim(wanted(1))) == 1
+
+
+def test_a_due_time_counted_from_a_wrong_clock_is_put_right(store, clock):
+    clock.advance(3_600)  # an hour ahead
+    (job_id,) = enqueued(store, new_job(run_after_seconds=10.0))
+    clock._now -= timedelta(hours=1)
+
+    assert store.straighten().due_times == 1
+    assert store.jobs([job_id])[job_id].due_at == clock.now() + timedelta(seconds=10)

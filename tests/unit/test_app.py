@@ -13,17 +13,20 @@ from seawall import (
     KeyConflictError,
     NoSuchJobError,
     Policy,
+    Rule,
     Seawall,
     SeawallError,
     SettingError,
     Skip,
     Snooze,
     State,
+    Worker,
     current_job,
 )
 from seawall.current import MOST_CHILDREN
 from seawall.store import Scope
 from seawall.testing import in_memory
+from seawall.worker.events import Turn
 
 
 @pytest.fixture
@@ -590,3 +593,22 @@ def test_a_schedule_has_a_name_of_its_own_and_no_key(app, ask):
     with pytest.raises(ConfigurationError, match="takes no key"):
         app.schedule(ask.using(key="k").job("z"), name="third", cron="0 4 * * *")
     assert set(app.schedules) == {"ask", "second"}
+
+
+def test_a_span_does_not_depend_on_the_askers_clock(app, ask, world):
+    """The asking machine may be an hour off: what it says is how long, not when."""
+    request = ask.using(run_after=timedelta(minutes=1), deadline=timedelta(hours=1)).job("x")
+    new = request.new_job()
+    assert (new.run_after, new.run_after_seconds) == (None, 60.0)
+    assert (new.deadline_at, new.deadline_seconds) == (None, 3_600.0)
+
+
+def test_what_must_not_be_repeated_after_a_loss_is_never_prefetched(app, ask, world):
+    never = Policy(name="once", max_attempts=1, rules=[Rule(on="WORKER_LOST", retry=False)])
+
+    @app.task(policy=never)
+    def pay() -> None: ...
+
+    worker = Worker(app)
+    assert worker._wanted(Turn((), (), 5, prefetch=True)).tasks == ("ask",)
+    assert worker._wanted(Turn((), (), 5, prefetch=False)).tasks == ("ask", "pay")
