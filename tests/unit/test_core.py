@@ -12,9 +12,7 @@ from seawall.store import Claim, Release
 from seawall.store.values import MOST_ROWS
 from seawall.worker import core as module
 from seawall.worker.core import (
-    BEGIN_SECONDS,
     FIRST_PAUSE_SECONDS,
-    LET_GO_SECONDS,
     LONGEST_PAUSE_SECONDS,
     LOOK_FOR_LOST_SECONDS,
     MOST_PREFETCHED,
@@ -36,6 +34,7 @@ from seawall.worker.events import (
     TurnFailed,
     Woken,
 )
+from seawall.worker.slots import _SPENT_LIMITS, BEGIN_SECONDS, LET_GO_SECONDS
 
 LEASE_SECONDS = 60.0
 CLAIMED_AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -432,7 +431,7 @@ def test_a_slot_that_is_kept_free_is_not_filled_while_its_claim_is_under_way():
     # The other slot is freed meanwhile: that one may be filled.
     running = next(iter(core.running))
     assert started(core.step(Ended(running, done(running, took=0.01)), 2.0)) == [10]
-    assert core._free() == 1
+    assert core._slots.free == 1
 
 
 def test_a_job_that_was_lost_before_starts_at_once_in_the_slot_that_was_kept_for_it():
@@ -661,7 +660,7 @@ def test_the_limits_of_jobs_that_have_ended_do_not_pile_up():
         now += 0.001
         core.step(Ended(token_of(job_id), done(token_of(job_id))), now)
         core.step(Turned(claims(job_id + 1)), now)
-    assert len(core._limits) <= 4 * (1 + MOST_PREFETCHED) + 1
+    assert len(core._slots._limits) <= 4 + _SPENT_LIMITS + 1
 
 
 # ── Handlers that go on ──────────────────────────────────────────────────────────────────────────

@@ -25,7 +25,7 @@ from seawall.execute import Stop
 from seawall.faults import Fault, FaultCode
 from seawall.model import Lane, Outcome, Settlement, Token
 from seawall.store import Claim, Release
-from seawall.worker.core import BEGIN_SECONDS, LET_GO_SECONDS, MOST_PREFETCHED, Core
+from seawall.worker.core import MOST_PREFETCHED, Core
 from seawall.worker.events import (
     Abort,
     Asked,
@@ -42,6 +42,7 @@ from seawall.worker.events import (
     TurnFailed,
     Woken,
 )
+from seawall.worker.slots import BEGIN_SECONDS, LET_GO_SECONDS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE_SECONDS = 60.0

@@ -4,9 +4,6 @@ The core holds no thread, no store and no clock. It is told what happened and an
 done; the loops around it obey. So a test can stand between any two actions, and the simulator runs
 the very worker of production.
 
-**Slots.** At most `concurrency` handlers run. A handler that was given up but goes on (a thread
-cannot be killed) keeps its slot until it returns.
-
 **Turns.** The store is asked one thing at a time: a turn writes whatever has ended since the last
 one and claims what there is room for, in one transaction. So groups form by themselves: small when
 little happens, large under load. What a turn could not write stays and goes with the next.
@@ -25,18 +22,16 @@ worker exits when all of this is written.
 """
 
 import heapq
-import math
 from collections import deque
 from collections.abc import Collection, Container, Iterator, Mapping
-from dataclasses import dataclass, replace
-from itertools import count, islice
+from dataclasses import replace
+from itertools import islice
 
 from seawall.execute import Stop
 from seawall.model import Settlement, Token
 from seawall.store import Claim, Release
 from seawall.store.values import MOST_ROWS
 from seawall.worker.events import (
-    Abort,
     Action,
     Asked,
     Began,
@@ -54,34 +49,19 @@ from seawall.worker.events import (
     TurnFailed,
     Woken,
 )
+from seawall.worker.slots import Slot, Slots
 
 MOST_PREFETCHED = 500
 PREFETCH_SECONDS = 0.2
 """About how much work may wait in a worker's hands."""
 LOOK_FOR_LOST_SECONDS = 1.0
 """How often a busy worker keeps free slots open for jobs that must not be prefetched."""
-BEGIN_SECONDS = 60.0
-"""How long a handler may have to wait for its process, before its own time limit."""
-LET_GO_SECONDS = 5.0
-"""How long a handler that was stopped may take to end before it is left behind."""
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
 WORTH_DATING_SECONDS = 0.05
 """A settlement that waits for the store for longer says so, to be dated when it ended."""
 MOST_ALARMS = 1_000
 _ALARM_MARGIN_SECONDS = 0.001
-_AT_ONCE = -math.inf
-_RANK = {Stop.CANCEL: 0, Stop.TIMEOUT: 1, Stop.EXPIRED: 1, Stop.SHUTDOWN: 1, Stop.LOST: 2}
-"""A reason to stop gives way to a stronger one."""
-
-
-@dataclass(slots=True)
-class _Slot:
-    claim: Claim
-    limit_at: float
-    limit: Stop
-    stop: Stop | None = None
-    let_go_at: float = 0.0
 
 
 class Core:
@@ -102,19 +82,17 @@ class Core:
         self.poll_seconds = poll_seconds
         self.grace_seconds = grace_seconds
         self._lease_seconds = lease_seconds
-        self._timeout_of = timeout_of
-        self._begin_late = begin_late
+        self._slots = Slots(
+            concurrency, lease_seconds=lease_seconds, timeout_of=timeout_of, begin_late=begin_late
+        )
         self._may_prefetch = prefetch
         self._held: dict[int, Token] = {}
-        self.running: dict[Token, _Slot] = {}
         self.waiting: deque[tuple[Claim, float]] = deque()
         """Claims that have not begun, and when they came."""
         self._lapsed: dict[Token, tuple[Claim, float]] = {}
         """Claims that had not begun when their lease lapsed: perhaps another has the job."""
         self._ends_at: dict[int, float] = {}
         """By job, when its lease lapses unless it is renewed."""
-        self.left_behind: set[Token] = set()
-        self._freed_early: set[Token] = set()
         self.stopping = False
         self._hurry_at: float | None = None
         self._settlements: dict[Token, tuple[Settlement, float]] = {}
@@ -128,9 +106,7 @@ class Core:
         self._try_again_at: float | None = None
         self._pause = FIRST_PAUSE_SECONDS
         self._mean_seconds: float | None = None
-        self._limits: list[tuple[float, int, Token]] = []
         self._alarms: list[float] = []
-        self._order = count()
 
     # --- the step -----------------------------------------------------------------------------
 
@@ -146,11 +122,11 @@ class Core:
                 if look:
                     self._look_at, self._told_of_work = now, True
             case Began(token):
-                self._began(token, now)
+                self._slots.began(token, now)
             case Ended(token, write, freed):
                 self._ended(token, write, now, freed=freed)
             case Freed(token):
-                self._freed(token)
+                self._slots.freed(token)
             case Turned(claims, instead):
                 self._turned(claims, instead, now)
             case TurnFailed():
@@ -168,8 +144,10 @@ class Core:
         """What follows from all that was heard."""
         if self._try_again_at is not None and now >= self._try_again_at:
             self._try_again_at = None
-        self._look_at_limits(now)
-        actions: list[Action] = [*self._fill(now), *self._aborts(now)]
+        if self._hurry_at is not None and now >= self._hurry_at:
+            self._slots.stop_all(Stop.SHUTDOWN)
+        self._slots.look_at_limits(now)
+        actions: list[Action] = [*self._fill(now), *self._slots.aborts(now)]
         turn = self._next_turn(now)
         if turn is not None:
             self._turn = turn
@@ -180,6 +158,16 @@ class Core:
             else:
                 actions.append(Rest(self._rest(now)))
         return actions
+
+    @property
+    def running(self) -> Mapping[Token, Slot]:
+        """The attempts whose handlers run."""
+        return self._slots.running
+
+    @property
+    def left_behind(self) -> Collection[Token]:
+        """Handlers that go on although their attempts have ended."""
+        return self._slots.left_behind
 
     @property
     def idle(self) -> bool:
@@ -213,25 +201,21 @@ class Core:
         """How many ends the store does not know yet."""
         return len(self._settlements) + len(self._releases)
 
-    # --- slots --------------------------------------------------------------------------------
-
-    def _free(self) -> int:
-        return self.concurrency - len(self.running) - len(self.left_behind)
+    # --- what waits ---------------------------------------------------------------------------
 
     def _fill(self, now: float) -> Iterator[Start]:
         """Start what waits, as far as slots are free and not kept for others."""
         if self._keeps_free(now):
             return
-        while self.waiting and (self.stopping or self._free() > self._kept_free):
+        while self.waiting and (self.stopping or self._slots.free > self._kept_free):
             claim, came_at = self.waiting.popleft()
-            slot = self._slot(claim, came_at, now)
+            slot = self._slots.made(claim, came_at, now)
             if self.stopping or slot.limit_at <= now:  # its deadline passed while it waited
                 self._releases[claim.token] = Release(token=claim.token)
             elif now >= self._ends_at[claim.token.job_id]:
                 self._lapsed[claim.token] = (claim, came_at)
             else:
-                self.running[claim.token] = slot
-                self._set_limit(claim.token, slot.limit_at)
+                self._slots.take(slot)
                 yield Start(claim, came_at)
         if self.stopping:
             self._releases.update({token: Release(token=token) for token in self._lapsed})
@@ -252,34 +236,8 @@ class Core:
     def _may_turn(self) -> bool:
         return self._turn is None and self._try_again_at is None
 
-    def _slot(self, claim: Claim, came_at: float, now: float) -> _Slot:
-        limit_at, why = now + self._timeout_of[claim.lane.task], Stop.TIMEOUT
-        if claim.lane.task in self._begin_late:
-            limit_at += BEGIN_SECONDS
-        if claim.deadline_at is not None:
-            # Both times are the store's: the claim was made a lease before its end.
-            left = (claim.deadline_at - claim.lease_until).total_seconds() + self._lease_seconds
-            if came_at + left < limit_at:
-                limit_at, why = came_at + left, Stop.EXPIRED
-        return _Slot(claim, limit_at, why)
-
-    def _set_limit(self, token: Token, at: float) -> None:
-        heapq.heappush(self._limits, (at, next(self._order), token))
-
-    def _began(self, token: Token, now: float) -> None:
-        slot = self.running.get(token)
-        if slot is None:
-            return
-        limit_at = now + self._timeout_of[slot.claim.lane.task]
-        if limit_at < slot.limit_at:
-            slot.limit_at, slot.limit = limit_at, Stop.TIMEOUT
-            self._set_limit(token, limit_at)
-
     def _ended(self, token: Token, write: Settlement | Release, now: float, *, freed: bool) -> None:
-        slot = self.running.pop(token, None)
-        if not freed and token not in self._freed_early:
-            self.left_behind.add(token)
-        self._freed_early.discard(token)
+        slot = self._slots.end(token, freed=freed)
         if slot is None or slot.stop is Stop.LOST or not self.holds(token):
             return  # it was taken from us: nothing may be written
         if isinstance(write, Release):
@@ -292,54 +250,12 @@ class Core:
         if write.state == "queued" and write.delay_seconds is not None:
             self._set_alarm(now + write.delay_seconds)
 
-    def _freed(self, token: Token) -> None:
-        """A handler has returned; perhaps before it was said that its attempt ended without it."""
-        if token in self.running:
-            self._freed_early.add(token)
-        self.left_behind.discard(token)
-
     def _set_alarm(self, at: float) -> None:
         """A job will be due then, and nobody will tell."""
         if len(self._alarms) < MOST_ALARMS:
             heapq.heappush(self._alarms, at + _ALARM_MARGIN_SECONDS)
 
-    # --- stopping attempts --------------------------------------------------------------------
-
-    def _look_at_limits(self, now: float) -> None:
-        """Have those stopped whose time is over."""
-        while self._limits and self._limits[0][0] <= now:
-            token = heapq.heappop(self._limits)[2]
-            slot = self.running.get(token)
-            if slot is not None and slot.limit_at <= now:
-                self._stop(token, slot.limit)
-        if len(self._limits) > 4 * (self.concurrency + MOST_PREFETCHED):
-            self._limits = [each for each in self._limits if each[2] in self.running]
-            heapq.heapify(self._limits)
-
-    def _stop(self, token: Token, why: Stop) -> None:
-        slot = self.running.get(token)
-        if slot is not None and (slot.stop is None or _RANK[slot.stop] < _RANK[why]):
-            slot.stop = why
-            slot.let_go_at = _AT_ONCE
-
-    def _aborts(self, now: float) -> list[Action]:
-        """Tell the handlers that are to stop, and leave behind those that do not."""
-        actions: list[Action] = []
-        if self._hurry_at is not None and now >= self._hurry_at:
-            for token in self.running:
-                self._stop(token, Stop.SHUTDOWN)
-        for token, slot in self.running.items():
-            if slot.stop is None:
-                continue
-            if slot.let_go_at == _AT_ONCE:
-                # One that is to be cancelled may end in its own time, and as it likes.
-                never = slot.stop is Stop.CANCEL
-                slot.let_go_at = math.inf if never else now + LET_GO_SECONDS
-                actions.append(Abort(token, slot.stop))
-            elif now >= slot.let_go_at:
-                slot.let_go_at = math.inf
-                actions.append(Abort(token, slot.stop, leave=True))
-        return actions
+    # --- what is taken away or to be stopped --------------------------------------------------
 
     def _lost(self, token: Token) -> None:
         """What was taken from us is none of our business any more."""
@@ -347,14 +263,14 @@ class Core:
         self._settlements.pop(token, None)
         self._releases.pop(token, None)
         self._drop(token)
-        self._stop(token, Stop.LOST)
+        self._slots.stop(token, Stop.LOST)
 
     def _asked_to_stop(self, token: Token) -> None:
         """One that has not begun need not: handed back, it is cancelled there."""
         if self._drop(token):
             self._releases[token] = Release(token=token)
         else:
-            self._stop(token, Stop.CANCEL)
+            self._slots.stop(token, Stop.CANCEL)
 
     def _drop(self, token: Token) -> bool:
         """Take it out of what waits; false where it does not."""
@@ -399,7 +315,7 @@ class Core:
             self._look_at = min(self._look_at, now)
         if not self._more and now < self._look_at:
             return 0, False
-        free = min(self._free(), MOST_ROWS)
+        free = min(self._slots.free, MOST_ROWS)
         if free > 0 and (not self.waiting or now >= self._look_for_lost_at):
             self._kept_free = free
             return free, False
@@ -470,14 +386,12 @@ class Core:
         times = [now + self.poll_seconds]
         if self._try_again_at is not None:
             times.append(self._try_again_at)
-        elif not self.stopping and self._free() > 0:
+        elif not self.stopping and self._slots.free > 0:
             times.append(self._look_at)
             times += self._alarms[:1]
-        if self._limits:
-            times.append(self._limits[0][0])
         if self._hurry_at is not None and self._hurry_at > now:
             times.append(self._hurry_at)
-        times += [slot.let_go_at for slot in self.running.values() if slot.stop is not None]
+        times += self._slots.times()
         return max(0.0, min(times) - now)
 
 
