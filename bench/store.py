@@ -19,7 +19,7 @@ import psycopg
 from stores import urls
 
 from seawall.model import Lane, NewJob, Outcome, Settlement
-from seawall.store import open_store, postgres, rows, statements
+from seawall.store import open_store, postgres_connections, rows, statements
 from seawall.store.ledger import ATTEMPTS_REMEMBERED
 from seawall.store.values import Wanted
 
@@ -147,7 +147,7 @@ def _bare_sqlite(url: str) -> Callable[[], int]:
 def _bare_postgres(url: str) -> Callable[[], int]:
     sql = {name: each.sql for name, each in statements.load("postgres").items()}
     connection = psycopg.connect(url, autocommit=True, prepare_threshold=0)
-    for name, value in postgres._SESSION.items():  # the same plans for both
+    for name, value in postgres_connections._SESSION.items():  # the same plans for both
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
     wanted = {
         **WANTED,

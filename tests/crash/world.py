@@ -297,7 +297,7 @@ def settle_down(backend: Any) -> None:
     backend.all("store_now")
     deadline = time.monotonic() + PATIENCE_SECONDS
     while backend.dialect == "postgres":
-        pool = backend._pool.get_stats()
+        pool = backend._connections._pool.get_stats()
         if pool["pool_available"] == pool["pool_size"]:
             return
         assert time.monotonic() < deadline, pool

@@ -135,7 +135,7 @@ def test_what_looks_like_a_pooler_is_warned_of(seawall, postgres_fleet, monkeypa
     """As above, where no pgbouncer is installed."""
     url = postgres_fleet.server("18").new_url()
     open_store(url).close()
-    monkeypatch.setattr("seawall.store.postgres.PostgresBackend._looked_at", lambda _: True)
+    monkeypatch.setattr("seawall.store.postgres_connections.Connections._looked_at", lambda _: True)
     found = checks(seawall, "--url", url)
     assert (found["pooler"]["verdict"], found["claim"]["verdict"]) == ("warning", "ok")
     assert "pooler" not in checks(seawall, "--url", url, SEAWALL_LISTEN_URL=url)

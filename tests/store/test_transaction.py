@@ -239,14 +239,14 @@ def test_a_commit_of_the_callers_own_is_told_so(store, kind):
 
 @on_postgres
 def test_the_connection_is_set_for_the_caller_and_ours_again_afterwards(store, kind):
-    pool = store._backend._opened()
+    pool = store._backend._connections._opened()
     with store.transaction() as connection:
         assert connection.execute("SHOW enable_seqscan").fetchone() == ("on",)
         connection.row_factory = dict_row
         assert store.enqueue([new_job()])[0].taken is Taken.CREATED
         assert connection.execute("SELECT 1 AS one").fetchone() == {"one": 1}
     assert connection.execute("SHOW enable_seqscan").fetchone() == ("off",)
-    assert pool is store._backend._opened()
+    assert pool is store._backend._connections._opened()
 
 
 @on_postgres

@@ -3,27 +3,22 @@
 A batch travels as one JSON parameter and becomes rows inside the statement: measured beside arrays,
 it is the faster way. A verb of one statement is one round trip; transactions use the pipeline, so
 that BEGIN and COMMIT travel with their neighbours. Nothing depends on the session, so a pooler in
-transaction mode may stand in between: it is noticed by the process id that it makes up, and then
-statements are not prepared and the time limit is set inside each transaction. Only LISTEN needs
-a connection of its own, to the server itself (`listen_url`); without one, polling does.
+transaction mode may stand in between (see `postgres_connections`). Only LISTEN needs a connection
+of its own, to the server itself (`listen_url`); without one, polling does.
 """
 
 import json
-import logging
-import select
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import tuple_row
-from psycopg_pool import ConnectionPool, PoolTimeout
 
 from seawall.clock import Clock
-from seawall.errors import ConfigurationError, StoreError, StoreUnavailableError
+from seawall.errors import StoreError, StoreUnavailableError
 from seawall.store import callers_postgres, forks, statements
 from seawall.store.backend import (
     MIGRATION_SECONDS,
@@ -34,53 +29,19 @@ from seawall.store.backend import (
     Values,
 )
 from seawall.store.bell import Bell
-from seawall.store.postgres_errors import cause, our_errors
+from seawall.store.postgres_connections import Connection, Connections, address
 from seawall.store.wake import Listener, Waker
 
-OLDEST_SERVER = 150_000
-CONNECTIONS = 8
 ROWS_WORTH_A_COPY = 500
 """Up to here one statement with the rows in it is quicker than COPY: see `bench/store.py`."""
-_CONNECT_SECONDS = 10
-
 TRIES_ON_CONFLICT = 5
 
-_Connection = psycopg.Connection[Row]
 T = TypeVar("T")
-
-_SESSION = {
-    "idle_in_transaction_session_timeout": "60000",
-    "default_transaction_isolation": "read committed",
-    # A plan is made once and kept, perhaps when the tables were empty: it must not read them whole.
-    "enable_seqscan": "off",
-    # And a plan that must is made to look so dear that it would be compiled, each time it runs.
-    "jit": "off",
-}
 
 _AS_USUAL = "SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL jit TO DEFAULT"
 """What we tell a session for our own statements would slow down a caller's."""
 
-_POOL_NAME = "seawall"
-
-
-def _not_our_pool(record: logging.LogRecord) -> bool:
-    """What psycopg's pool warns of again and again while a server is away, our errors say."""
-    return record.levelno >= logging.ERROR or _POOL_NAME not in (record.args or ())
-
-
-logging.getLogger("psycopg.pool").addFilter(_not_our_pool)
-
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
-
-_KEEPALIVE: dict[str, Any] = {
-    "application_name": "seawall",
-    "connect_timeout": _CONNECT_SECONDS,
-    "keepalives": 1,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
-}
 
 
 class PostgresBackend:
@@ -97,22 +58,25 @@ class PostgresBackend:
         statement_seconds: float = STATEMENT_SECONDS,
         connection_seconds: float | None = None,
     ) -> None:
-        self._conninfo = _conninfo("url", url)
-        self._listen_conninfo = None if listen_url is None else _conninfo("listen_url", listen_url)
+        self._connections = Connections(
+            address("url", url),
+            statement_seconds=statement_seconds,
+            connection_seconds=connection_seconds or statement_seconds,
+        )
+        self._connected = self._connections.lent
+        self._listen_address = None if listen_url is None else address("listen_url", listen_url)
         self._clock = clock
-        self._statement_seconds = statement_seconds
-        self._connection_seconds = connection_seconds or statement_seconds
         self._sql = {name: each.sql for name, each in statements.load(self.dialect).items()}
         self._bell = Bell()
-        # A class of its own remembers for this store alone.
-        self._watched: type[_Watched] = type("_Ours", (_Watched,), {})
-        self._closed = False
         self._place: callers_postgres.Place | None = None
-        self._pool: ConnectionPool[_Connection] | None = None
         self._listener: Listener | None = None
-        self.pooled = self._looked_at()
         self._open()
         forks.watch(self)
+
+    @property
+    def pooled(self) -> bool:
+        """Whether a pooler stands in between."""
+        return self._connections.pooled
 
     # --- statements ---------------------------------------------------------------------------
 
@@ -134,7 +98,7 @@ class PostgresBackend:
                 cursor.execute(sql, values)
             else:
                 with connection.pipeline(), connection.transaction():
-                    self._limit(connection, self._statement_seconds)
+                    self._connections.limit(connection)
                     cursor.execute(sql, values)
             return cursor.fetchall()
 
@@ -142,15 +106,15 @@ class PostgresBackend:
     def transaction(self) -> "Iterator[_Session]":
         with self._connected() as connection, connection.pipeline(), connection.transaction():
             if self.pooled:
-                self._limit(connection, self._statement_seconds)
+                self._connections.limit(connection)
             yield _Session(connection, self._sql, self._now())
 
     @contextmanager
-    def lending(self) -> Iterator[tuple[_Connection, Callable[[Step], list[Row]]]]:
+    def lending(self) -> Iterator[tuple[Connection, Callable[[Step], list[Row]]]]:
         """As a caller expects a connection to be; it is ours again afterwards."""
         with self._connected() as connection, connection.transaction():
             if self.pooled:
-                self._limit(connection, self._statement_seconds)
+                self._connections.limit(connection)
             else:
                 connection.execute(_AS_USUAL, prepare=False)
             try:
@@ -162,7 +126,7 @@ class PostgresBackend:
     def snapshot(self, timeout_seconds: float) -> "Iterator[_Session]":
         with self._connected() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            self._limit(connection, timeout_seconds)
+            self._connections.limit(connection, timeout_seconds)
             connection.execute("SET LOCAL enable_seqscan = on")  # these do read everything
             yield _Session(connection, self._sql, self._now())
 
@@ -177,7 +141,7 @@ class PostgresBackend:
         lanes = list({row["lane"] for row in rows})
         with self._connected() as connection, connection.transaction():
             if self.pooled:
-                self._limit(connection, self._statement_seconds)
+                self._connections.limit(connection)
             session = _Session(connection, self._sql, self._now())
             reserved = session.all(
                 "reserve_ids", many=len(rows), lanes=self.ids(lanes), lane_count=len(lanes)
@@ -194,7 +158,7 @@ class PostgresBackend:
     def migrating(self) -> "Iterator[_Session]":
         """The fleet's one transaction that may change the tables; the others wait for its end."""
         with self._connected() as connection, connection.transaction():
-            self._limit(connection, MIGRATION_SECONDS)
+            self._connections.limit(connection, MIGRATION_SECONDS)
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('seawall', 0))")
             yield _Session(connection, self._sql, self._now())
 
@@ -243,53 +207,17 @@ class PostgresBackend:
 
     def wait(self, timeout_seconds: float) -> bool:
         with self._opening:
-            self._need_open()
+            self._connections.need_open()
             if self._listener is None:
-                own = None if self.pooled else self._conninfo
-                self._listener = Listener(self._listen_conninfo or own, self._bell)
+                own = None if self.pooled else self._connections.address
+                self._listener = Listener(self._listen_address or own, self._bell)
         return self._bell.wait(timeout_seconds)
 
     # --- connections --------------------------------------------------------------------------
 
-    @contextmanager
-    def _connected(self) -> Iterator[_Connection]:
-        with our_errors(), self._lent() as connection:
-            try:
-                yield connection
-            except Exception as error:
-                if connection.broken:  # whatever else a lost connection looks like
-                    raise StoreUnavailableError("PostgreSQL: the connection broke") from error
-                raise
-
-    @contextmanager
-    def _lent(self) -> Iterator[_Connection]:
-        pool = self._opened()
-        try:
-            connection = pool.getconn()
-        except PoolTimeout as error:
-            why = self._watched.last_failure
-            raise StoreUnavailableError(f"PostgreSQL: no connection in time{why}") from error
-        try:
-            yield connection
-        finally:
-            pool.putconn(connection)
-
-    def _opened(self) -> "ConnectionPool[_Connection]":
-        if self._pool is None:
-            with self._opening:
-                self._need_open()
-                if self._pool is None:
-                    self._pool = self._new_pool()
-        return self._pool
-
-    def _need_open(self) -> None:
-        if self._closed:
-            raise StoreError("PostgreSQL: the store is closed")
-
     def _open(self) -> None:
-        """As before the first use: a pool, a waker and a listener that belong to this process."""
+        """As before the first use: a waker and a listener that belong to this process."""
         self._opening = threading.Lock()
-        self._pool = None
         self._listener = None
         self._waker = Waker(self._tell)
 
@@ -298,86 +226,26 @@ class PostgresBackend:
 
     def after_fork(self, *, child: bool) -> None:
         if child:
-            self._inherited = (self._pool, self._listener, self._waker)
+            self._inherited = (self._listener, self._waker)
+            self._connections.begin_anew()
             self._open()
 
-    def _looked_at(self) -> bool:
-        """Whether a pooler stands in between; `StoreError` where the server is too old.
-
-        A pooler must make up the process id that it gives its clients, because it has many
-        servers behind it. So the id of the handshake and that of the server then differ.
-        """
-        with our_errors(), psycopg.connect(self._conninfo, autocommit=True) as connection:
-            version = connection.info.server_version
-            if version < OLDEST_SERVER:
-                raise StoreError(f"PostgreSQL {version // 10_000} is too old: 15 is the oldest")
-            encoding = connection.info.parameter_status("server_encoding")
-            if encoding != "UTF8":
-                raise StoreError(f"the database keeps text as {encoding}: make one with UTF8")
-            answer = connection.execute("SELECT pg_backend_pid()").fetchone()
-            return answer != (connection.info.backend_pid,)
-
-    def _new_pool(self) -> "ConnectionPool[_Connection]":
-        return ConnectionPool(
-            self._conninfo,
-            min_size=1,
-            max_size=CONNECTIONS,
-            timeout=self._connection_seconds,
-            kwargs={"autocommit": True},
-            configure=self._configure,
-            check=_still_there,
-            connection_class=self._watched,
-            name=_POOL_NAME,
-            open=True,
-        )
-
-    def _configure(self, connection: _Connection) -> None:
-        """A pooler forgets what a session was told, so behind one nothing is told to it."""
-        connection.prepare_threshold = None if self.pooled else 0
-        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-        if not self.pooled:
-            limit = _milliseconds(self._statement_seconds)
-            for name, value in {**_SESSION, "statement_timeout": limit}.items():
-                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-
-    def _limit(self, connection: _Connection, seconds: float) -> None:
-        """A time limit for each statement of this transaction."""
-        limit = _milliseconds(seconds)
-        connection.execute("SELECT set_config('statement_timeout', %s, true)", (limit,))
-
     def close(self) -> None:
-        if not self._closed:
+        if not self._connections.closed:
             self._waker.close()
         with self._opening:
-            self._closed = True
-            listener, pool = self._listener, self._pool
+            listener = self._listener
+            self._connections.shut()
         if listener is not None:
             listener.close()
-        if pool is not None:
-            pool.close()
-
-
-class _Watched(psycopg.Connection[Row]):
-    """A connection whose last failed attempt is remembered, to tell why there is none."""
-
-    last_failure: ClassVar[str] = ""
-
-    @classmethod
-    def connect(cls, *words: Any, **how: Any) -> Self:
-        try:
-            made = super().connect(*words, **how)
-        except psycopg.Error as error:
-            cls.last_failure = f": {cause(error)}"
-            raise
-        cls.last_failure = ""
-        return made
+        self._connections.close()
 
 
 class _Session:
     """Statements of one transaction, all at one moment."""
 
     def __init__(
-        self, connection: _Connection, statements: dict[str, str], now: datetime | None
+        self, connection: Connection, statements: dict[str, str], now: datetime | None
     ) -> None:
         self._connection = connection
         self._sql = statements
@@ -421,21 +289,6 @@ def _data_copied(row: Values, id_: int) -> Row:
     return (id_, row["codec"], row["arguments"], row["request_id"])
 
 
-def _conninfo(setting: str, url: str) -> str:
-    """The address with our defaults for what it leaves open."""
-    try:
-        return make_conninfo("", **{**_KEEPALIVE, **conninfo_to_dict(url)})
-    except psycopg.Error:  # its words may quote a password
-        raise ConfigurationError(
-            f"{setting}: is no address of a PostgreSQL; expected postgresql://USER@HOST/DATABASE,"
-            " with %25 for a percent sign"
-        ) from None
-
-
-def _milliseconds(seconds: float) -> str:
-    return str(max(1, round(seconds * 1000)))
-
-
 def _retried(ask: Callable[[], T]) -> T:
     """Ask once more where others were in the way: nothing had been done."""
     for tries in range(TRIES_ON_CONFLICT):
@@ -445,17 +298,3 @@ def _retried(ask: Callable[[], T]) -> T:
             if tries == TRIES_ON_CONFLICT - 1:
                 raise StoreUnavailableError(str(error)) from error
     raise AssertionError("unreachable")
-
-
-def _still_there(connection: _Connection) -> None:
-    """Ask the server only if it said something unasked, as it does when it goes away."""
-    if _has_something_to_say(connection.fileno()):
-        connection.execute("SELECT 1")
-
-
-def _has_something_to_say(file: int) -> bool:
-    if not hasattr(select, "poll"):  # Windows, whose select knows no bound
-        return bool(select.select([file], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(file, select.POLLIN)
-    return bool(poll.poll(0))
