@@ -180,6 +180,7 @@ def test_several_processes_stop_together(seawall, start, app):
 def test_a_process_that_dies_is_replaced(seawall, start, app):
     supervisor = start("worker", "--app", app, "--processes", "2")
     first = {each["pid"] for each in alive(seawall, app, 2)}
+    supervisor.says("worker_started", 2)  # a worker is seen a moment before it says so
     victim = min(first)
     os.kill(victim, signal.SIGKILL)
     supervisor.says("process_ended")
