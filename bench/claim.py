@@ -27,6 +27,7 @@ SCENES = {
     "1,000 due jobs": {},
     "and 1,000,000 due later": {"later": MANY},
     "and 1,000,000 held": {"held": MANY},
+    "and 1,000,000 gated": {"gated": MANY},
     "in 1,000 lanes": {"lanes": 1_000},
     WORST: {"later_lanes": 999},
 }
@@ -44,7 +45,15 @@ def main() -> None:
             report(kind, measured(stores))
 
 
-def fill(store, *, later: int = 0, held: int = 0, lanes: int = 1, later_lanes: int = 0) -> None:
+def fill(
+    store,
+    *,
+    later: int = 0,
+    held: int = 0,
+    gated: int = 0,
+    lanes: int = 1,
+    later_lanes: int = 0,
+) -> None:
     due = [Lane(task="work", owner=f"owner {n}" if lanes > 1 else "") for n in range(lanes)]
     for start in range(0, 1_000, 500):
         jobs = [NewJob(lane=due[n % lanes], arguments="{}") for n in range(start, start + 500)]
@@ -54,6 +63,10 @@ def fill(store, *, later: int = 0, held: int = 0, lanes: int = 1, later_lanes: i
     if held:
         _many(store, Lane(task="work", upstream="down"), held, "- 1000000", "- interval '1 s'")
         store.hold(Scope.UPSTREAM, "down", reason="bench")
+    if gated:
+        _many(store, Lane(task="work", upstream="down"), gated, "- 1000000", "- interval '1 s'")
+        with store.govern("down") as desk:
+            desk.keep("{}", gated=True, reason="bench")
     for n in range(later_lanes):
         lane = Lane(task="work", owner=f"later {n}")
         _many(store, lane, 1, "+ 86400 * 1000000", "+ interval '1 day'")

@@ -12,7 +12,6 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from functools import partial
 
 import apsw
 import psycopg
@@ -21,6 +20,7 @@ from stores import urls
 from seawall.model import Lane, NewJob, Outcome, Settlement
 from seawall.store import open_store, postgres_connections, rows, statements
 from seawall.store.ledger import ATTEMPTS_REMEMBERED
+from seawall.store.postgres import _array
 from seawall.store.values import Wanted
 
 ROUNDS = 9
@@ -36,30 +36,6 @@ def main() -> None:
     with urls("sqlite", "postgres16", "postgres18") as stores:
         for kind, url in stores.items():
             print(_line(kind, url))
-        print()
-        _bulk(stores["postgres16"])
-
-
-def _bulk(url: str) -> None:
-    """Where COPY begins to pay, on PostgreSQL: the median of many batches of each size."""
-    with open_store(url) as store:
-        backend, lane_id = store._backend, store._lanes.ids([LANE])[LANE]
-        for many in (100, 200, 500, 1_000):
-            jobs = [NewJob(lane=LANE, arguments='{"n": 1}')] * many
-            given = [rows.new_job(job, at, lane_id, backend.written) for at, job in enumerate(jobs)]
-            times = {"statement": [], "copy": []}
-            for _ in range(25):
-                for way, ask in (
-                    ("statement", partial(backend.batch, "enqueue")),
-                    ("copy", backend._copied),
-                ):
-                    began = time.perf_counter()
-                    ask(given)
-                    times[way].append(time.perf_counter() - began)
-            shown = ", ".join(
-                f"{way} {statistics.median(t) * 1e3:.1f} ms" for way, t in times.items()
-            )
-            print(f"enqueue {many:>5,} on PostgreSQL 16: {shown}")
 
 
 def _line(kind: str, url: str) -> str:
@@ -90,10 +66,7 @@ def _library(store) -> int:
     done = 0
     while claims := store.claim(wanted):
         answers = store.settle(
-            [
-                Settlement(token=claim.token, outcome=Outcome.SUCCEEDED, policy="default@1")
-                for claim in claims
-            ]
+            [Settlement(token=claim.token, outcome=Outcome.SUCCEEDED) for claim in claims]
         )
         done += sum(answer.result == "done" for answer in answers)
     return done
@@ -109,15 +82,9 @@ WANTED = {
 }
 
 
-def _settled(found: list[tuple]) -> list[dict]:
-    """The least that `settle` can be given."""
-    return [
-        {"id": row[0], "lease_no": row[1], "seq": row[2] + 1, "state": "succeeded",
-         "outcome": "succeeded", "counted": True, "fault": None, "delay": None,
-         "policy": "default@1", "output": None, "traceback": None, "raw_output": None,
-         "took": 0, "ago": 0}
-        for row in found
-    ]  # fmt: skip
+def _succeeded(found: list[tuple]) -> list[tuple]:
+    """The least that `succeed` can be given."""
+    return [(row[0], row[1], row[2] + 1, 0, 0, None) for row in found]
 
 
 def _bare_sqlite(url: str) -> Callable[[], int]:
@@ -135,10 +102,9 @@ def _bare_sqlite(url: str) -> Callable[[], int]:
             connection.execute("COMMIT")
             if not found:
                 return done
-            now = time.time_ns() // 1_000
-            rows = [{**row, "now": now} for row in _settled(found)]
+            given = {"rows": json.dumps(_succeeded(found)), "now": time.time_ns() // 1_000}
             connection.execute("BEGIN IMMEDIATE")
-            done += len(list(connection.executemany(sql["settle"], rows)))
+            done += len(connection.execute(sql["succeed"], given).fetchall())
             connection.execute("COMMIT")
 
     return drain
@@ -157,7 +123,6 @@ def _bare_postgres(url: str) -> Callable[[], int]:
         "since": "{NULL}",
         "now": None,
     }
-    encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
     def drain() -> int:
         done = 0
@@ -166,8 +131,10 @@ def _bare_postgres(url: str) -> Callable[[], int]:
             found = cursor.execute(sql["claim"], wanted).fetchall()
             if not found:
                 return done
-            values = {"rows": encode(_settled(found)), "now": None}
-            done += len(connection.cursor(binary=True).execute(sql["settle"], values).fetchall())
+            columns = zip(*_succeeded(found), strict=True)
+            values = dict(zip(rows.SUCCESS, map(_array, columns), strict=True))
+            cursor = connection.cursor(binary=True)
+            done += len(cursor.execute(sql["succeed"], {**values, "now": None}).fetchall())
 
     return drain
 
