@@ -50,10 +50,13 @@ lock: setup  ## renew the requirements*.lock files
 	@$(LOCK) --all-extras --output-file requirements.lock pyproject.toml
 	@$(LOCK) --all-extras --group dev --output-file requirements-dev.lock pyproject.toml
 
-bench: setup  ## print what decisions and the store's verbs cost, as ratios in one run
+bench: setup  ## what decisions and the store's verbs cost, and seawall beside other queues (an hour)
 	@$(BIN)/python bench/decide.py
 	@$(BIN)/python bench/store.py
 	@$(BIN)/python bench/claim.py
+	@$(BIN)/python bench/compare.py
+	@$(BIN)/python bench/growth.py
+	@$(BIN)/python bench/runs.py
 
 clean:  ## remove what these commands made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench

@@ -11,4 +11,4 @@ from hypothesis import settings
 settings.register_profile("seawall", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("seawall")
 
-pytest_plugins = ["tests.support.postgres"]
+pytest_plugins = ["tests.support.postgres", "tests.support.objects", "tests.support.llm"]

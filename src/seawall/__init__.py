@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from seawall.app import Seawall
+    from seawall.calls import Call, UpstreamHeld, upstream
     from seawall.configuration import load_policies
     from seawall.current import CurrentJob, current_job
     from seawall.decisions import breaker, budget, presets, retry_after
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
     from seawall.decisions.classify import Classifier, classifier, classify
     from seawall.decisions.hidden_retries import hidden_retries
     from seawall.decisions.inline import Inline
+    from seawall.decisions.limits import Limits
     from seawall.decisions.output import parse_output
     from seawall.decisions.policy import Fail, Policy, Retry, Verdict
     from seawall.decisions.public import AI_CODES, CONVERTER_CODES, PublicFault, PublicMap
     from seawall.decisions.rule import Rule
     from seawall.decisions.schedule import Schedule
+    from seawall.decisions.upstream import Upstream
     from seawall.errors import (
         ArgumentsError,
         ConfigurationError,
@@ -57,10 +60,23 @@ if TYPE_CHECKING:
     from seawall.faults import Fault, FaultCode
     from seawall.hooks import FaultReport
     from seawall.jobs import JobHandle
-    from seawall.model import Attempt, Job, Outcome
+    from seawall.letters import Dismissed
+    from seawall.model import Attempt, Job, Outcome, Usage
+    from seawall.pipelines import Pipeline, stage
+    from seawall.redriving import Redriven
+    from seawall.runs import Run
+    from seawall.standings import RunView, StageView
     from seawall.states import State
-    from seawall.store import Page
+    from seawall.store import (
+        DeadLetter,
+        LetterGroup,
+        LetterGroups,
+        LetterPage,
+        LetterState,
+        Page,
+    )
     from seawall.tasks import Task
+    from seawall.upstreams import UpstreamView
     from seawall.why import Why
     from seawall.worker.worker import Worker
 
@@ -73,9 +89,12 @@ _HOMES = {
     "Backoff": "decisions.backoff",
     "Breaker": "decisions.breaker",
     "CONVERTER_CODES": "decisions.public",
+    "Call": "calls",
     "Classifier": "decisions.classify",
     "ConfigurationError": "errors",
     "CurrentJob": "current",
+    "DeadLetter": "store",
+    "Dismissed": "letters",
     "Fail": "decisions.policy",
     "Fault": "faults",
     "FaultCode": "faults",
@@ -89,23 +108,33 @@ _HOMES = {
     "JobHandle": "jobs",
     "JobSkippedError": "errors",
     "KeyConflictError": "errors",
+    "LetterGroup": "store",
+    "LetterGroups": "store",
+    "LetterPage": "store",
+    "LetterState": "store",
+    "Limits": "decisions.limits",
     "NoSuchJobError": "errors",
     "NotFinishedError": "errors",
     "Outcome": "model",
     "Page": "store",
+    "Pipeline": "pipelines",
     "Policy": "decisions.policy",
     "PolicyError": "errors",
     "PublicFault": "decisions.public",
     "PublicMap": "decisions.public",
+    "Redriven": "redriving",
     "Retry": "decisions.policy",
     "RetryBudget": "decisions.budget",
     "Rule": "decisions.rule",
+    "Run": "runs",
+    "RunView": "standings",
     "Schedule": "decisions.schedule",
     "Seawall": "app",
     "SeawallError": "errors",
     "SettingError": "errors",
     "Skip": "errors",
     "Snooze": "errors",
+    "StageView": "standings",
     "State": "states",
     "StoreError": "errors",
     "StoreUnavailableError": "errors",
@@ -113,6 +142,10 @@ _HOMES = {
     "Task": "tasks",
     "TransitionError": "errors",
     "UnknownPolicyError": "errors",
+    "Upstream": "decisions.upstream",
+    "UpstreamHeld": "calls",
+    "UpstreamView": "upstreams",
+    "Usage": "model",
     "Verdict": "decisions.policy",
     "Why": "why",
     "Worker": "worker.worker",
@@ -126,6 +159,8 @@ _HOMES = {
     "parse_output": "decisions.output",
     "presets": "decisions.presets",
     "retry_after": "decisions.retry_after",
+    "stage": "pipelines",
+    "upstream": "calls",
 }
 
 __all__ = [
@@ -135,9 +170,12 @@ __all__ = [
     "Attempt",
     "Backoff",
     "Breaker",
+    "Call",
     "Classifier",
     "ConfigurationError",
     "CurrentJob",
+    "DeadLetter",
+    "Dismissed",
     "Fail",
     "Fault",
     "FaultCode",
@@ -151,23 +189,33 @@ __all__ = [
     "JobHandle",
     "JobSkippedError",
     "KeyConflictError",
+    "LetterGroup",
+    "LetterGroups",
+    "LetterPage",
+    "LetterState",
+    "Limits",
     "NoSuchJobError",
     "NotFinishedError",
     "Outcome",
     "Page",
+    "Pipeline",
     "Policy",
     "PolicyError",
     "PublicFault",
     "PublicMap",
+    "Redriven",
     "Retry",
     "RetryBudget",
     "Rule",
+    "Run",
+    "RunView",
     "Schedule",
     "Seawall",
     "SeawallError",
     "SettingError",
     "Skip",
     "Snooze",
+    "StageView",
     "State",
     "StoreError",
     "StoreUnavailableError",
@@ -175,6 +223,10 @@ __all__ = [
     "Task",
     "TransitionError",
     "UnknownPolicyError",
+    "Upstream",
+    "UpstreamHeld",
+    "UpstreamView",
+    "Usage",
     "Verdict",
     "Why",
     "Worker",
@@ -189,6 +241,8 @@ __all__ = [
     "parse_output",
     "presets",
     "retry_after",
+    "stage",
+    "upstream",
 ]
 
 

@@ -7,8 +7,9 @@ once for the process, by whichever thread comes first.
 """
 
 import random
+import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,17 +18,23 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from seawall import configuration
+from seawall.artifacts import Artifacts, open_artifacts
 from seawall.clock import Clock, SystemClock
 from seawall.configuration import Configuration
 from seawall.decisions.classify import Classifier
 from seawall.decisions.policy import Policy
 from seawall.decisions.schedule import Schedule
+from seawall.decisions.upstream import Upstream
 from seawall.errors import ArgumentsError, ConfigurationError, NoSuchJobError, SeawallError
-from seawall.hooks import FaultHook, Hooks
+from seawall.hooks import CaptureHook, FaultHook, Hooks
 from seawall.jobs import JobHandle, plain
+from seawall.mending import Mending
 from seawall.model import Job
+from seawall.pipelines import Pipeline
 from seawall.queue import Queue
+from seawall.runs import Run
 from seawall.settings import Settings, names
+from seawall.standings import RunView, view_of
 from seawall.states import State
 from seawall.store import (
     Filter,
@@ -40,7 +47,9 @@ from seawall.store import (
     lasts,
     open_store,
 )
-from seawall.tasks import Request, Task
+from seawall.sweeping import Swept, sweep
+from seawall.tasks import Request, Task, UpstreamOf
+from seawall.upstreams import Upstreams
 from seawall.why import Why, why
 
 LONGEST_SCHEDULE_NAME = 100
@@ -60,7 +69,7 @@ class Scheduled:
     request: Request[Any]
 
 
-class Seawall:
+class Seawall(Mending):
     """An application: declare tasks on it, ask for jobs through it, let workers serve it."""
 
     def __init__(
@@ -91,9 +100,11 @@ class Seawall:
         self.classifier = Classifier()
         self.hooks = Hooks()
         self._store: Store | None = None
+        self._artifacts: Artifacts | None = None
         self._opening = threading.Lock()
         self._lent = threading.local()
         self._queue = Queue(self)
+        self.upstreams = Upstreams(self, self._configuration.upstreams)
 
     # --- configuration ------------------------------------------------------------------------
 
@@ -110,6 +121,7 @@ class Seawall:
         _need_known(given)
         self._configuration = self._configured({**self._flags, **given})
         self._flags = {**self._flags, **given}
+        self.upstreams.configured(self._configuration.upstreams)
 
     def _configured(self, flags: Mapping[str, object]) -> Configuration:
         return configuration.load(self._config, flags=flags)
@@ -125,6 +137,13 @@ class Seawall:
     def given_clock(self) -> Clock | None:
         """The clock that stands in for the store's own, where there is one."""
         return self._clock
+
+    @property
+    def artifacts(self) -> Artifacts | None:
+        """Where large outputs are kept; None where all of them stay in the store."""
+        if self._artifacts is None and self.settings.artifacts_url:
+            self._artifacts = open_artifacts(self.settings.artifacts_url)
+        return self._artifacts
 
     @property
     def store(self) -> Store:
@@ -182,7 +201,7 @@ class Seawall:
         name: str | None = None,
         policy: str | Policy | None = None,
         queue: str = "default",
-        upstream: str = "",
+        upstream: UpstreamOf = "",
         priority: int = 0,
         timeout_seconds: float | None = None,
         isolated: bool = False,
@@ -192,9 +211,9 @@ class Seawall:
         """Make a task of a function: async, plain (run in a thread), or isolated (a process).
 
         `name` is what its jobs are kept under, by default the function's; `policy` judges its
-        faults; `upstream` is what it calls. An attempt that takes longer than `timeout_seconds`
-        ends as TIMEOUT. `isolated=True` runs it in a process of its own, which can be killed and
-        have its memory limited to `memory_mib`.
+        faults; `upstream` is what it calls, or a function that tells it from the arguments. An
+        attempt that takes longer than `timeout_seconds` ends as TIMEOUT. `isolated=True` runs it
+        in a process of its own, which can be killed and have its memory limited to `memory_mib`.
         """
         if function:
             return self._declared(*function, **said)
@@ -231,6 +250,20 @@ class Seawall:
         )
         self.tasks[name] = task
         return task
+
+    def pipeline(
+        self, name: str, stages: Sequence[Any], *, queue: str = "default", priority: int = 0
+    ) -> Pipeline:
+        """Make a task of several stages, tasks or functions: each takes what the one before left.
+
+        Say more about a function with `@stage(policy=…, upstream=…, timeout_seconds=…)`.
+        """
+        if name in self.tasks:
+            raise ConfigurationError(f"pipeline {name}: is declared twice; give one another name")
+        home = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - where it stands
+        made = Pipeline(self, name, stages, queue=queue, priority=priority, home=home)
+        self.tasks[name] = made
+        return made
 
     def schedule(
         self,
@@ -272,9 +305,17 @@ class Seawall:
             raise ConfigurationError(f"schedule {name}: {words}") from None
         self.schedules[name] = Scheduled(name, chosen, request)
 
+    def upstream(self, upstream: Upstream) -> Upstream:
+        """Say how something that tasks call is to be treated: when held, how much at once."""
+        return self.upstreams.declare(upstream)
+
     def on_fault(self, hook: FaultHook) -> FaultHook:
         """Have the function called with every `FaultReport`, for error trackers."""
         return self.hooks.add(hook)
+
+    def on_capture(self, hook: CaptureHook) -> CaptureHook:
+        """Have captured output go through the function before it is kept: for what must not be."""
+        return self.hooks.add_capture(hook)
 
     # --- asking -------------------------------------------------------------------------------
 
@@ -323,7 +364,7 @@ class Seawall:
         """The job of that id; `NoSuchJobError` where there is none."""
         found = self._found(job_id)
         task = self.tasks.get(found.task)
-        return JobHandle(self, job_id, plain if task is None else task.signature.read_result)
+        return JobHandle(self, job_id, plain if task is None else task.read_result)
 
     def jobs(
         self,
@@ -334,6 +375,7 @@ class Seawall:
         owner: str | None = None,
         tag: str | None = None,
         key: str | None = None,
+        run: int | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
         after: str | None = None,
@@ -351,12 +393,34 @@ class Seawall:
                 owner=owner,
                 tag=tag,
                 key=key,
+                run=run,
                 created_after=created_after,
                 created_before=created_before,
             )
             return self.store.page(which, after=after, limit=limit)
         except ValueError as error:
             raise ArgumentsError(str(error)) from None
+
+    def run(self, run_id: int) -> Run:
+        """The run of that id; `NoSuchJobError` where there is none."""
+        if self.store.run(run_id) is None:
+            raise NoSuchJobError(f"there is no run {run_id}")
+        return Run(self, run_id)
+
+    def runs(
+        self,
+        *,
+        pipeline: str | None = None,
+        name: str | None = None,
+        unfinished: bool = False,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[RunView]:
+        """Runs and how they stand, the newest first."""
+        found = self.store.runs(
+            pipeline=pipeline, name=name, unfinished=unfinished, before=before, limit=limit
+        )
+        return [view_of(self.store, each) for each in found]
 
     def cancel(self, job_id: int) -> bool:
         """Cancel a queued job, ask a running one to stop; false where it had already ended."""
@@ -376,7 +440,7 @@ class Seawall:
 
     def why(self, job_id: int) -> Why:
         """Why the job is not running now, in words."""
-        return why(self.store, self._found(job_id), self.tasks)
+        return why(self.store, self._found(job_id), self.tasks, self.upstreams)
 
     def pause(self, queue: str, *, reason: str = "paused by hand") -> None:
         """Let no job of the queue be claimed until `resume`; those that workers have go on."""
@@ -395,6 +459,12 @@ class Seawall:
     def holds(self) -> list[Hold]:
         """What is paused or held, and why."""
         return self.store.holds()
+
+    def sweep_artifacts(self, *, dry_run: bool = False) -> Swept:
+        """Remove artifacts that no output stands for any more, and nobody has put for two days."""
+        if self.artifacts is None:
+            raise ConfigurationError("there are no artifacts: artifacts_url is not set")
+        return sweep(self.store, self.artifacts, dry_run=dry_run)
 
     def verify(self) -> Verification:
         """Prove that no job was lost and that every rule of the ledger holds. Reads only."""

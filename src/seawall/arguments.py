@@ -14,20 +14,27 @@ import math
 import operator
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property, partial
-from typing import Any
+from itertools import chain
+from types import UnionType
+from typing import Annotated, Any, NotRequired, Required, get_args
 
 from seawall.errors import ArgumentsError, ConfigurationError
 from seawall.redact import one_line
 
-if typing.TYPE_CHECKING:
-    from pydantic import ConfigDict, TypeAdapter
-
 CODEC = "json"
 _MOST_PROBLEMS = 3
-_DEEPEST = 100
 _WRAPPED = '{"value":'
+_DEEPEST = 100
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""What has neither order nor NaN."""
+_READ_AS_WRITTEN = frozenset({*_PLAIN, float, Any})
+"""Types by which a plain value that was checked is read back as it was written."""
+_SURELY_READ = 4_000
+"""No number in a text that is shorter has more digits than can be read."""
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
@@ -44,38 +51,57 @@ class Signature:
         self._function = function
         self._signature = inspect.signature(function)
         self._parameters = list(self._signature.parameters.items())
+        self._by_name = all(p.kind in _BY_NAME for _, p in self._parameters)
+
+    @property
+    def parameters(self) -> list[tuple[str, inspect.Parameter]]:
+        """What the function takes, in order."""
+        return self._parameters
+
+    def prepare(self) -> None:
+        """Look at the types now, so that the first job does not have to wait for it."""
+        with suppress(ConfigurationError):  # whoever gives or takes arguments will be told
+            _ = self._takes, self._gives
 
     def write(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The arguments as JSON; `ArgumentsError` where the function does not take them."""
+        given = kwargs if self._by_name and not args else self._bound(args, kwargs)
         try:
-            given = self._signature.bind(*args, **kwargs).arguments
-        except TypeError as error:
-            raise ArgumentsError(f"{self._name}: {error}; it takes {self._signature}") from None
-        try:
-            model = self._takes.validate_python(given)
-            model = _ordered(model)
-            text = self._takes.dump_json(
-                model,
-                by_alias=True,
-                include=model.model_fields_set,
-                round_trip=True,
-                warnings=False,
-            ).decode()
-            refuse_nan(text, given)
-            self._takes.validate_json(text)  # what cannot be read back is better known now
+            table = self._takes.check(given)
+            plain = _PLAIN.issuperset(map(type, table.values()))
+            text = self._takes.write(table if plain else _ordered(table))
+            if not plain:
+                refuse_nan(text, given)
+            if not (plain and self._is_plain and len(text) < _SURELY_READ):
+                self._takes.read(text)  # what cannot be read back is better known now
         except (ValueError, TypeError, RecursionError, OverflowError) as error:
+            self._bound(args, kwargs)  # what does not even fit the signature is told so
             raise ArgumentsError(f"{self._name}: {problems(error)}") from None
         return text
 
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """What each parameter gets; `ArgumentsError` where that is not what the function takes."""
+        try:
+            return self._signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise ArgumentsError(f"{self._name}: {error}; it takes {self._signature}") from None
+
+    def need_names(self, table: dict[str, Any]) -> None:
+        """`ArgumentsError`, as from `write`, where these are not the names that it takes."""
+        if self._by_name:
+            self._bound((), table)
+
     def read(self, text: str) -> Call:
         """The arguments of a call, from what `write` made; `ValueError` where they do not fit."""
-        model = self._takes.validate_json(text)
+        table: dict[str, Any] = self._takes.read(text)
+        if self._by_name:
+            return (), table
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         before: dict[str, Any] = {}
-        for place, (name, parameter) in enumerate(self._parameters):
-            given = _field(place) in model.model_fields_set
-            value = getattr(model, _field(place)) if given else parameter.default
+        for name, parameter in self._parameters:
+            given = name in table
+            value = table[name] if given else parameter.default
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 if given and value:  # what stands before these can then be given by place only
                     args, kwargs = [*args, *before.values(), *value], {}
@@ -97,14 +123,20 @@ class Signature:
         """
         if value is None:
             return None
-        model = self._gives.validate_python({}).model_copy(update={"value": value})
-        text = self._gives.dump_json(model, by_alias=True, round_trip=True, warnings=False).decode()
+        text = self._gives.write({"value": value})
         refuse_nan(text, value)
         return text[len(_WRAPPED) : -1]
 
     def read_result(self, text: str | None) -> Any:
         """What `write_result` made, in the function's own type."""
-        return None if text is None else self._gives.validate_json(f"{_WRAPPED}{text}}}").value
+        return None if text is None else self._gives.read(f"{_WRAPPED}{text}}}")["value"]
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether its parameters are of plain types, or of one or another of them."""
+        hints = (self._hints.get(name, Any) for name, _ in self._parameters)
+        parts = (get_args(hint) if isinstance(hint, UnionType) else (hint,) for hint in hints)
+        return self._by_name and _READ_AS_WRITTEN.issuperset(chain.from_iterable(parts))
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
@@ -117,40 +149,58 @@ class Signature:
             ) from None
 
     @cached_property
-    def _takes(self) -> "TypeAdapter[Any]":
-        """A model with a field for each parameter, in order; names of ours cannot clash."""
-        from pydantic import Field, create_model  # noqa: PLC0415 - as above
+    def _gives(self) -> "_Codec":
+        """A table around the value, which lends its configuration to types that have none."""
+        return _Codec(self._name, {"value": self._hints.get("return", Any)})
+
+    @cached_property
+    def _takes(self) -> "_Codec":
+        """A table with a field for each parameter, in order, whatever its name."""
+        from pydantic import Field  # noqa: PLC0415 - as above
 
         fields: dict[str, Any] = {}
-        for place, (name, parameter) in enumerate(self._parameters):
+        for name, parameter in self._parameters:
             hint = self._hints.get(name, Any)
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 hint = list[hint]  # type: ignore[valid-type]
             elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
                 hint = dict[str, hint]  # type: ignore[valid-type]
             optional = parameter.kind in _VARIADIC or parameter.default is not parameter.empty
-            fields[_field(place)] = (hint, Field(None if optional else ..., alias=name))
-        return self._adapter(lambda: create_model(self._name, __config__=_config(), **fields))
+            needed: Any = NotRequired if optional else Required
+            # The parameter's own name, whatever alias its annotation has.
+            fields[name] = needed[Annotated[hint, Field(alias=name)]]
+        return _Codec(self._name, fields)
 
-    @cached_property
-    def _gives(self) -> "TypeAdapter[Any]":
-        """A model around the value, which lends its configuration to types that have none."""
-        from pydantic import create_model  # noqa: PLC0415 - as above
 
-        hint = self._hints.get("return", Any)
-        return self._adapter(
-            lambda: create_model(self._name, __config__=_config(), value=(hint, None))
-        )
+class _Codec:
+    """A table of typed fields and its JSON: by pydantic's own core, since every job needs it."""
 
-    def _adapter(self, made: Callable[[], Any]) -> "TypeAdapter[Any]":
+    def __init__(self, name: str, fields: dict[str, Any]) -> None:
         from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415 - as above
+        from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator  # noqa: PLC0415
+        from typing_extensions import TypedDict  # noqa: PLC0415 - pydantic wants it before 3.12
 
+        # Of NaN, constants: so that they are seen and refused, not turned into null.
+        config = CoreConfig(
+            ser_json_inf_nan="constants", ser_json_bytes="base64", val_json_bytes="base64"
+        )
+        made: Any = TypedDict
+        table = made(name, fields)
+        table.__pydantic_config__ = {**config, "extra": "forbid"}
         try:
-            return TypeAdapter(made())
+            schema = TypeAdapter(table).core_schema
         except PydanticUserError as error:
             raise ConfigurationError(
-                f"{self._name}: has a type that cannot be kept as JSON: {one_line(str(error))}"
+                f"{name}: has a type that cannot be kept as JSON: {one_line(str(error))}"
             ) from None
+        validator = SchemaValidator(schema, config)
+        self.check: Callable[[object], Any] = validator.validate_python
+        self.read: Callable[[str], Any] = validator.validate_json
+        self._write = SchemaSerializer(schema, config).to_json
+
+    def write(self, value: object) -> str:
+        """The value as JSON; it is not held to its type."""
+        return self._write(value, by_alias=True, round_trip=True, warnings=False).decode()
 
 
 def _inner(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -169,21 +219,6 @@ def problems(error: Exception) -> str:
     said = [f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {one['msg']}" for one in found]
     rest = f"; and {len(said) - _MOST_PROBLEMS} more" if len(said) > _MOST_PROBLEMS else ""
     return one_line("; ".join(said[:_MOST_PROBLEMS]) + rest)
-
-
-def _field(place: int) -> str:
-    return f"p{place}"
-
-
-def _config() -> "ConfigDict":
-    from pydantic import ConfigDict  # noqa: PLC0415 - as above
-
-    return ConfigDict(
-        extra="forbid",
-        ser_json_inf_nan="constants",  # so that they are seen and refused, not turned into null
-        ser_json_bytes="base64",
-        val_json_bytes="base64",
-    )
 
 
 def _ordered(value: Any, depth: int = 0) -> Any:

@@ -1,7 +1,7 @@
-"""The configuration file, read once: its settings and its policies.
+"""The configuration file, read once: its settings, its policies and its upstreams.
 
 The file is found and read here; what a setting may be is said in `settings`, what a policy may
-be in `decisions.policy_data`.
+be in `decisions.policy_data`, what may be said of an upstream in `decisions.upstream_data`.
 """
 
 import os
@@ -13,8 +13,10 @@ from seawall import settings
 from seawall.decisions import presets
 from seawall.decisions.policy import Policy
 from seawall.decisions.policy_data import policies_from
+from seawall.decisions.upstream import Upstream
+from seawall.decisions.upstream_data import upstreams_from
 from seawall.errors import ConfigurationError, UnknownPolicyError
-from seawall.settings import DEFAULT_FILE, POLICIES_KEY, PREFIX, Settings
+from seawall.settings import DEFAULT_FILE, POLICIES_KEY, PREFIX, UPSTREAMS_KEY, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class Configuration:
     """The presets and the file's own; one of the same name in the file replaces the preset."""
     sources: Mapping[str, str]
     """Where each policy comes from: `preset`, or the file's name."""
+    upstreams: dict[str, Upstream]
+    """What the file says of upstreams, by name."""
 
     def policy(self, name: str | None = None) -> Policy:
         """The policy of that name, or the one that tasks get which name none."""
@@ -54,11 +58,13 @@ def load(
         source = f" (from {PREFIX}CONFIG)" if chosen and not path else ""
         raise ConfigurationError(f"{error}{source}") from None
     own = policies_from(content.get(POLICIES_KEY, {}), f"{name}: {POLICIES_KEY}")
+    upstreams = upstreams_from(content.get(UPSTREAMS_KEY, {}), f"{name}: {UPSTREAMS_KEY}")
     shipped = {preset: presets.get(preset) for preset in presets.names()}
     return Configuration(
         settings=settings.load(flags=flags, environ=environ, file=content, file_name=name),
         policies={**shipped, **own},
         sources={**dict.fromkeys(shipped, "preset"), **dict.fromkeys(own, name)},
+        upstreams=upstreams,
     )
 
 

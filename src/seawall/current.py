@@ -5,14 +5,15 @@ in memory and written with the end of the attempt (children, captured output) or
 next beat (progress): so an attempt that lost its lease can tell nothing any more.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from seawall.errors import SeawallError
-from seawall.model import LARGEST_TEXT, MOST_NAME_BYTES, NewJob
+from seawall.model import LARGEST_TEXT, MOST_NAME_BYTES, NewJob, Usage
 
 MOST_CHILDREN = 1_000
 LARGEST_AMOUNT = 2**53
@@ -22,13 +23,15 @@ LARGEST_CAPTURE = 1024 * 1024
 _CURRENT: "ContextVar[CurrentJob | None]" = ContextVar("seawall_current_job", default=None)
 
 
-@dataclass(slots=True, kw_only=True)
 class Said:
-    """What a handler told about its attempt."""
+    """What a handler told about its attempt; most tell nothing, so nothing is made for them."""
 
-    children: list[NewJob] = field(default_factory=list)
+    children: Sequence[NewJob] = ()
     raw_output: str | None = None
+    looked_at: bool = False
+    """Whether the application's hooks have seen the raw output already."""
     progress: tuple[float, float | None, str] | None = None
+    usage: Usage | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,8 +50,14 @@ class CurrentJob:
     request_id: str | None = None
     """The caller's own id of what this belongs to."""
     deadline_at: datetime | None = None
+    stage_name: str = ""
+    """What the stage is called: of a plain task, its name."""
+    run: int | None = None
+    """The run that it is an item of."""
     said: Said = field(default_factory=Said)
     ended: bool = False
+    caller: "Any" = None
+    """Who lets its calls through: see `calls`. None where nobody watches over them."""
     _stop_asked: bool = False
     _on_progress: Callable[["CurrentJob"], None] | None = None
 
@@ -93,6 +102,22 @@ class CurrentJob:
         text = str(raw_output).replace("\0", "\ufffd").encode("utf-8", "replace").decode()
         self.said.raw_output = text[: min(LARGEST_CAPTURE, LARGEST_TEXT)]
 
+    def usage(self, *, tokens_in: int = 0, tokens_out: int = 0, cost: float = 0.0) -> None:
+        """Say what the attempt has used up, as often as there is something to add.
+
+        It is kept with the attempt, however that ends, and summed up by stage, run and owner.
+        """
+        self._need_under_way()
+        for name, amount in (("tokens_in", tokens_in), ("tokens_out", tokens_out)):
+            if type(amount) is not int or not 0 <= amount < LARGEST_AMOUNT:
+                raise ValueError(f"{name}: found {amount!r:.80}, expected a whole number from 0 on")
+        if type(cost) not in (int, float) or not 0 <= cost < LARGEST_AMOUNT:
+            raise ValueError(f"cost: found {cost!r:.80}, expected a number from 0 on")
+        known = self.said.usage or Usage()
+        self.said.usage = Usage(
+            known.tokens_in + tokens_in, known.tokens_out + tokens_out, known.cost + cost
+        )
+
     def enqueue(self, jobs: list[NewJob]) -> None:
         """Ask for jobs that are written with the end of this attempt, if it ends well."""
         self._need_under_way()
@@ -101,7 +126,7 @@ class CurrentJob:
                 f"job {self.id}: an attempt may enqueue at most {MOST_CHILDREN:,} jobs; enqueue"
                 " one that enqueues the others"
             )
-        self.said.children.extend(jobs)
+        self.said.children = [*self.said.children, *jobs]
 
     def ask_to_stop(self) -> None:
         """The worker's word to the handler."""
@@ -112,6 +137,17 @@ class CurrentJob:
             raise SeawallError(
                 f"job {self.id}: the attempt has ended; nothing can be told any more"
             )
+
+
+class NoCalls:
+    """Stands for the caller in a process of its own, where no worker is at hand."""
+
+    def enter(self, upstream: str, units: dict[str, float]) -> float:  # noqa: ARG002
+        """Refuse, with what to do instead."""
+        raise SeawallError(
+            f"upstream({upstream!r}): not in an isolated task, whose process is not the worker's;"
+            " name the upstream on the task: @app.task(upstream=…, isolated=True)"
+        )
 
 
 _IMPORTING = False
@@ -146,12 +182,17 @@ def maybe_current_job() -> CurrentJob | None:
     return _CURRENT.get()
 
 
-@contextmanager
-def made_current(job: CurrentJob) -> Iterator[None]:
+class made_current:  # noqa: N801 - used as a context manager, once for each attempt
     """Make it the one that `current_job` finds, until the end of the block."""
-    token = _CURRENT.set(job)
-    try:
-        yield
-    finally:
-        job.ended = True
-        _CURRENT.reset(token)
+
+    __slots__ = ("_job", "_token")
+
+    def __init__(self, job: CurrentJob) -> None:
+        self._job = job
+
+    def __enter__(self) -> None:
+        self._token = _CURRENT.set(self._job)
+
+    def __exit__(self, *_: object) -> None:
+        self._job.ended = True
+        _CURRENT.reset(self._token)

@@ -18,6 +18,9 @@
     │   └── StoreVersionError        made by another version of seawall, or changed by hand
     ├── TransitionError          a move that the state table does not have
     └── FaultError               raised by handlers: "this is what went wrong", already canonical
+        └── ArtifactError        the artifact store: trouble with it, or with one artifact
+            ├── ArtifactMissingError    it holds nothing of that address
+            └── ArtifactDamagedError    what it holds there is not what was put
 
     Skip, Snooze                 raised by handlers: no errors, but other ends of an attempt
 
@@ -26,6 +29,7 @@ An error's message is one line that says what was wrong and what to do.
 """
 
 from datetime import timedelta
+from typing import ClassVar
 
 from seawall.faults import LONGEST_WAIT_SECONDS, Fault, FaultCode, code_named
 
@@ -144,6 +148,25 @@ class FaultError(SeawallError):
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled by code and message; an exception is otherwise made anew by message alone."""
         return type(self), (str(self.code), str(self)), self.__dict__
+
+
+class ArtifactError(FaultError):
+    """The artifact store could not do what it was asked to; its code says whether to ask again.
+
+    None of the codes speaks of an upstream: where a stage's output cannot be kept, the service
+    that the stage called is not to blame.
+    """
+
+    seawall_call: ClassVar[tuple[str, bool]] = ("", True)
+    """At which upstream it happened: at none that is watched over."""
+
+
+class ArtifactMissingError(ArtifactError, LookupError):
+    """The artifact store holds nothing of that address."""
+
+
+class ArtifactDamagedError(ArtifactError):
+    """What the artifact store holds at an address is not what was put there."""
 
 
 class Skip(Exception):  # noqa: N818 - it is no error

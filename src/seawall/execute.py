@@ -9,28 +9,40 @@ that runs in a thread simply never waits.
 import asyncio
 import json
 import traceback
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
 
 from seawall.app import Seawall
-from seawall.arguments import Call, problems
-from seawall.current import LARGEST_CAPTURE, CurrentJob, made_current
+from seawall.current import LARGEST_CAPTURE, CurrentJob, NoCalls, made_current
 from seawall.decisions.inline import verdict_events
-from seawall.decisions.policy import Fail, Policy, Verdict
+from seawall.decisions.policy import Fail, Policy, Retry, Verdict
 from seawall.errors import FaultError, Skip, Snooze
 from seawall.faults import Fault, FaultCode
+from seawall.flow import (
+    BadArgumentsError,
+    BadResultError,
+    Encoded,
+    call_of,
+    kept,
+    next_lane,
+    recalled,
+    result,
+    upstream_of,
+)
 from seawall.hooks import FaultReport
-from seawall.model import Outcome, Settlement, Token, need_text
+from seawall.model import Lane, Outcome, Settlement, Token
 from seawall.redact import one_line, without_secrets
 from seawall.states import State
-from seawall.store import Claim, Release
+from seawall.store import Advance, Claim, Ending, Release
 from seawall.tasks import Task
 from seawall.telemetry import (
     LOGGER,
     Event,
+    JobAdvanced,
     JobCancelled,
     JobReleased,
     JobSkipped,
@@ -43,6 +55,8 @@ LONGEST_TRACEBACK = 20_000
 DEEPEST_TRACEBACK = 30
 _BUGS = frozenset({FaultCode.INTERNAL_ERROR, FaultCode.UNKNOWN, FaultCode.INVALID_INPUT})
 """Faults of which an operator wants to see where they came from, whatever the verdict."""
+
+_END_WELL = frozenset({Outcome.SUCCEEDED, Outcome.SKIPPED, Outcome.SNOOZED})
 
 Invoke = Callable[["Work", tuple[Any, ...], dict[str, Any]], Awaitable[Any]]
 
@@ -57,7 +71,7 @@ class Stop(StrEnum):
     LOST = "lost"
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Work:
     """One attempt under way."""
 
@@ -65,30 +79,44 @@ class Work:
     task: Task[..., Any, Any]
     claim: Claim
     current: CurrentJob
-    now: datetime
-    """The store's time when the attempt was claimed."""
+    lease_seconds: float
     claimed: float
-    """This machine's clock at that moment."""
+    """This machine's clock when the claim came."""
     begun: float
     """This machine's clock when its handler was called."""
     called: bool = True
     """Whether its handler was called; an isolated one waits for its process first."""
     stop: Stop | None = None
     """Set before the handler is stopped, so that its end can be told from an error."""
+    witness: "Witness | None" = None
+    """Who is told how its call at the upstream ended."""
+    before: str | None = None
+    """What the stage before left, wherever it was kept."""
+
+    def saw(self, fault: Fault | None, *, says_nothing: bool = False) -> bool:
+        """Tell how the call ended; whether the attempt counts."""
+        if self.witness is None:
+            return True
+        return self.witness.ended(self, fault, says_nothing=says_nothing)
 
     def elapsed(self) -> float:
         return max(0.0, self.app.clock.monotonic() - self.begun)
 
     def store_now(self) -> datetime:
-        """About what the store's clock says."""
-        return self.now + timedelta(seconds=self.app.clock.monotonic() - self.claimed)
+        """About what the store's clock says: the claim was made a lease before its end."""
+        since = self.app.clock.monotonic() - self.claimed
+        return self.claim.lease_until + timedelta(seconds=since - self.lease_seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """A handler's value that is JSON already."""
+class Witness(Protocol):
+    """Who watches over upstreams."""
 
-    text: str | None
+    def ended(self, work: Work, fault: Fault | None, *, says_nothing: bool = False) -> bool:
+        """A call ended, well or by a fault, or in a way that says nothing of its upstream.
+
+        Answers whether the attempt counts: one that failed while its upstream is held does not.
+        """
+        ...
 
 
 class KilledError(FaultError):
@@ -109,40 +137,47 @@ CameTo = Encoded | Stop | Fault | BaseException
 """What an attempt came to: a value, the worker's wish, a fault, or whatever its handler raised."""
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(NamedTuple):
     """What is to be written about an attempt, and said once it is written."""
 
-    write: Settlement | Release
-    events: list[Event] = field(default_factory=list)
+    write: Ending | Release
+    events: Sequence[Event] = ()
 
     @property
     def token(self) -> Token:
         return self.write.token
 
 
-def begun(app: Seawall, claim: Claim, *, lease_seconds: float, claimed: float) -> Work:
+def begun(
+    app: Seawall,
+    claim: Claim,
+    *,
+    lease_seconds: float,
+    claimed: float,
+    witness: Witness | None = None,
+) -> Work:
     """The attempt that a claim gives the right to; its handler is about to be called."""
+    token, lane = claim.token, claim.lane
     current = CurrentJob(
-        id=claim.token.job_id,
-        task=claim.lane.task,
+        id=token.job_id,
+        task=lane.task,
         attempt=claim.tries + 1,
-        seq=claim.token.seq,
+        seq=token.seq,
         cycle=claim.cycle,
-        stage=claim.lane.stage,
+        stage=lane.stage,
         owner=claim.owner,
         request_id=claim.request_id,
         deadline_at=claim.deadline_at,
     )
+    task = app.tasks[lane.task].at(lane.stage)
+    current.stage_name = task.name
+    current.run = claim.run
+    if task.isolated:
+        current.caller = NoCalls()
+    begun_at = app.clock.monotonic()
+    called = not task.isolated
     return Work(
-        app=app,
-        task=app.tasks[claim.lane.task],
-        claim=claim,
-        current=current,
-        now=claim.lease_until - timedelta(seconds=lease_seconds),
-        claimed=claimed,
-        begun=app.clock.monotonic(),
-        called=not app.tasks[claim.lane.task].isolated,
+        app, task, claim, current, lease_seconds, claimed, begun_at, called, witness=witness
     )
 
 
@@ -152,12 +187,21 @@ async def carry_out(work: Work, invoke: Invoke) -> End:
     came_to: CameTo
     try:
         with made_current(work.current):
-            args, kwargs = arguments(work.task, work.claim.arguments)
+            if work.claim.input is not None:
+                work.before = await recalled(work.app, work.task, work.claim.input)
+            args, kwargs = call_of(work.app, work.claim, work.before)
             value = await invoke(work, args, kwargs)
+        if isinstance(value, BaseException):
+            raise value  # noqa: TRY301 - returned or raised, it is the same news
         came_to = value if isinstance(value, Encoded) else result(work.task, value)
+        if came_to.text is not None:
+            came_to = Encoded(came_to.text, await kept(work.app, work.task, came_to.text))
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its job's affair
         came_to = error
-    return ended(work, came_to)
+    try:
+        return ended(work, came_to)
+    finally:  # it holds this frame, which holds it: a circle that only the collector could break
+        del came_to
 
 
 def ended(work: Work, came_to: CameTo) -> End:  # noqa: PLR0911 - one for each way to end
@@ -169,7 +213,7 @@ def ended(work: Work, came_to: CameTo) -> End:  # noqa: PLR0911 - one for each w
     try:
         match came_to:
             case Encoded():
-                return _succeeded(work, came_to)
+                return _done(work, came_to)
             case Skip():
                 return _skipped(work, str(came_to))
             case Snooze():
@@ -194,6 +238,8 @@ def ended(work: Work, came_to: CameTo) -> End:  # noqa: PLR0911 - one for each w
 
 def _stopped(work: Work, why: Stop) -> End:
     """The end of an attempt that the worker stopped."""
+    if why in (Stop.CANCEL, Stop.SHUTDOWN, Stop.LOST):
+        work.saw(None, says_nothing=True)
     if why is Stop.CANCEL:
         return End(
             _settlement(work, Outcome.CANCELLED, counts=False),
@@ -227,7 +273,8 @@ def fault_of(app: Seawall, error: BaseException, now: datetime) -> Fault:
 
 def _judged(work: Work, fault: Fault, error: BaseException | None = None) -> End:
     """The policy's verdict on a fault, as a settlement."""
-    policy, verdict = work.task.policy, _verdict(work, fault)
+    charged = _charged(work, fault, error)
+    policy, verdict = work.task.policy, _verdict(work, fault, charged=charged)
     final = isinstance(verdict, Fail)
     shown = None if error is None or not (final or fault.code in _BUGS) else traceback_of(error)
     settlement = _settlement(
@@ -237,56 +284,60 @@ def _judged(work: Work, fault: Fault, error: BaseException | None = None) -> End
         delay_seconds=None if isinstance(verdict, Fail) else verdict.delay_seconds,
         counts=isinstance(verdict, Fail) or verdict.counts,
         policy=policy.id,
+        lane=None if final else _lane_for_retries(work),
         traceback=shown,
-        raw_output=raw_output_of(error) or work.current.said.raw_output,
+        raw_output=raw_output_of(error),
     )
     _tell_hooks(work, fault, error, final=final)
     facts = _facts(work, policy, fault, State.FAILED if final else State.QUEUED)
     return End(settlement, verdict_events(verdict, fault, facts))
 
 
-def arguments(task: Task[..., Any, Any], text: str) -> Call:
-    """What the handler is called with; `BadArgumentsError` where it does not take it any more."""
-    try:
-        return task.signature.read(text)
-    except (ValueError, TypeError) as error:
-        line = f"its arguments no longer fit the task: {problems(error)}"
-        raise BadArgumentsError(line) from None
-
-
-class BadArgumentsError(Exception):
-    """What was enqueued is not what the function takes now."""
-
-
-def result(task: Task[..., Any, Any], value: object) -> Encoded:
-    """What the handler returned, as it is kept; `BadResultError` where it cannot be."""
-    try:
-        text = task.signature.write_result(value)
-        if text is not None:
-            need_text("output", text)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise BadResultError(f"its result cannot be kept: {problems(error)}") from None
-    return Encoded(text)
-
-
-class BadResultError(Exception):
-    """A handler returned what no store can keep."""
+def _done(work: Work, value: Encoded) -> End:
+    """The stage is done; it may be the last."""
+    task, lane = work.app.tasks[work.claim.lane.task], work.claim.lane
+    if lane.stage + 1 >= len(task.stages):
+        return _succeeded(work, value)
+    work.saw(None)
+    after = task.stages[lane.stage + 1]
+    said = work.current.said
+    write = Advance(
+        token=work.claim.token,
+        lane=next_lane(lane, upstream_of(after, work.claim.arguments, value.text)),
+        output=value.kept,
+        duration_seconds=work.elapsed(),
+        children=tuple(said.children),
+        raw_output=said.raw_output,
+        config=work.task.config,
+        usage=said.usage,
+    )
+    if not LOGGER.isEnabledFor(JobAdvanced.level):  # made by the thousand
+        return End(write)
+    return End(write, [_event(work, JobAdvanced, State.RUNNING)])
 
 
 def _succeeded(work: Work, value: Encoded) -> End:
-    settlement = _settlement(work, Outcome.SUCCEEDED, output=value.text)
+    work.saw(None)
+    said = work.current.said
+    nothing = value.text is said.raw_output is work.task.config is None
+    if nothing and said.usage is None and not said.children:
+        settlement = Settlement.plain(work.claim.token, work.elapsed())
+    else:
+        settlement = _settlement(work, Outcome.SUCCEEDED, output=value.kept)
     if not LOGGER.isEnabledFor(JobSucceeded.level):  # made by the thousand
         return End(settlement)
     return End(settlement, [_event(work, JobSucceeded, State.SUCCEEDED)])
 
 
 def _skipped(work: Work, reason: str) -> End:
+    work.saw(None, says_nothing=True)
     line = one_line(reason)
     settlement = _settlement(work, Outcome.SKIPPED, output=json.dumps(line, ensure_ascii=False))
     return End(settlement, [_event(work, JobSkipped, State.SKIPPED, reason=line)])
 
 
 def _snoozed(work: Work, seconds: float) -> End:
+    work.saw(None, says_nothing=True)
     settlement = _settlement(work, Outcome.SNOOZED, delay_seconds=seconds, counts=False)
     delay_ms = round(seconds * 1_000)
     return End(settlement, [_event(work, JobSnoozed, State.QUEUED, delay_ms=delay_ms)])
@@ -294,33 +345,78 @@ def _snoozed(work: Work, seconds: float) -> End:
 
 def _settlement(work: Work, outcome: Outcome, **more: Any) -> Settlement:
     said = work.current.said
-    ends_well = outcome in (Outcome.SUCCEEDED, Outcome.SKIPPED, Outcome.SNOOZED)
-    if said.children and ends_well:
+    if said.children and outcome in _END_WELL:
         more["children"] = tuple(said.children)
-    if said.raw_output is not None:
-        more.setdefault("raw_output", said.raw_output)
+    raw_output = more.pop("raw_output", None) or said.raw_output
+    if raw_output is not None:
+        more["raw_output"] = _kept(work, raw_output)
     return Settlement(
-        token=work.claim.token, outcome=outcome, duration_seconds=work.elapsed(), **more
+        token=work.claim.token,
+        outcome=outcome,
+        duration_seconds=work.elapsed(),
+        config=work.task.config,
+        usage=said.usage,
+        **more,
     )
 
 
-def _verdict(work: Work, fault: Fault) -> Verdict:
-    """The policy's verdict, bounded by the job's own deadline."""
+def _kept(work: Work, raw_output: str) -> str | None:
+    """What may be kept of it; what comes from another process was looked at there."""
+    if not work.current.said.looked_at:
+        raw_output = work.app.hooks.kept(raw_output, work.current.id) or ""
+    return _storable(raw_output)[:LARGEST_CAPTURE] or None
+
+
+def _charged(work: Work, fault: Fault, error: BaseException | None) -> bool:
+    """Tell how the attempt ended; whether it counts.
+
+    What a call at another upstream came to says nothing about the job's own.
+    """
+    name, counts = getattr(error, "seawall_call", (work.claim.lane.upstream, True))
+    if name == work.claim.lane.upstream:
+        return work.saw(fault)
+    work.saw(None, says_nothing=True)
+    return bool(counts)
+
+
+def _lane_for_retries(work: Work) -> Lane | None:
+    """Where it waits for its next attempt, where the upstream's budget has a say in that."""
+    lane = work.claim.lane
+    if work.witness is None or lane.retry or not lane.upstream:
+        return None
+    budget = work.app.upstreams.of(lane.upstream).retry_budget
+    return None if budget is None else _as_retry(lane)
+
+
+@lru_cache(maxsize=1_024)
+def _as_retry(lane: Lane) -> Lane:
+    return replace(lane, retry=True)
+
+
+def _verdict(work: Work, fault: Fault, *, charged: bool) -> Verdict:
+    """The policy's verdict, bounded by the job's own deadline.
+
+    An attempt that is not charged leaves everything as if it had been the first.
+    """
     claim = work.claim
-    earlier = work.app.store.earlier(claim) if claim.history else []
-    now = work.store_now()
-    first = earlier[0].started_at if earlier else now - timedelta(seconds=work.elapsed())
+    earlier = work.app.store.earlier(claim) if claim.history and charged else []
+    elapsed_seconds = work.elapsed()
+    if earlier:
+        elapsed_seconds = max(0.0, (work.store_now() - earlier[0].started_at).total_seconds())
     verdict = work.task.policy.decide(
         fault,
-        attempt=claim.tries + 1,
+        attempt=claim.tries + 1 if charged else 1,
         rng=work.app.rng,
-        elapsed_seconds=max(0.0, (now - first).total_seconds()),
+        elapsed_seconds=elapsed_seconds,
         earlier=[past.fault for past in earlier],
         previous_delay_seconds=earlier[-1].delay_seconds if earlier else None,
     )
+    if isinstance(verdict, Retry) and not charged:
+        verdict = replace(verdict, counts=False)
     if isinstance(verdict, Fail) or claim.deadline_at is None:
         return verdict
-    too_late = now + timedelta(seconds=verdict.delay_seconds) >= claim.deadline_at
+    again_at = work.store_now() + timedelta(seconds=verdict.delay_seconds)
+    too_late = again_at >= claim.deadline_at
     return Fail("deadline") if too_late else verdict
 
 
@@ -353,9 +449,11 @@ def _storable(text: str) -> str:
 
 
 def _tell_hooks(work: Work, fault: Fault, error: BaseException | None, *, final: bool) -> None:
+    if not work.app.hooks:
+        return
     report = FaultReport(
         job_id=work.current.id,
-        task=work.task.name,
+        task=work.claim.lane.task,
         attempt=work.current.attempt,
         fault=fault,
         final=final,
@@ -369,7 +467,7 @@ def _tell_hooks(work: Work, fault: Fault, error: BaseException | None, *, final:
 def _facts(work: Work, policy: Policy, fault: Fault, state: State) -> dict[str, object]:
     return {
         "job": work.current.id,
-        "task": work.task.name,
+        "task": work.claim.lane.task,
         "stage": work.current.stage,
         "state": state,
         "attempt": work.current.attempt,
@@ -384,7 +482,7 @@ def _facts(work: Work, policy: Policy, fault: Fault, state: State) -> dict[str, 
 def _event(work: Work, kind: Any, state: State, **more: object) -> Event:
     made: Event = kind(
         job=work.current.id,
-        task=work.task.name,
+        task=work.claim.lane.task,
         stage=work.current.stage,
         state=state,
         attempt=work.current.attempt,

@@ -1,8 +1,11 @@
-"""What an application wants to hear about its faults: the way to an error tracker.
+"""What an application wants to hear about its faults, and to hide of what was captured.
 
 A hook is a function that is called with every fault as it is judged, in the thread or loop that ran
-the handler. It must be quick, and whatever it raises is logged and forgotten: it never changes what
-becomes of the job.
+the handler: the way to an error tracker. It must be quick, and whatever it raises is logged and
+forgotten: it never changes what becomes of the job.
+
+A hook for captures sees raw output before it is kept, and answers what of it may be. Where one
+breaks, nothing of that output is kept, and in its place it is said why.
 """
 
 from collections.abc import Callable
@@ -30,6 +33,7 @@ class FaultReport:
     request_id: str | None = None
 
 
+CaptureHook = Callable[[str], str | None]
 FaultHook = Callable[[FaultReport], object]
 HookT = TypeVar("HookT", bound=FaultHook)
 
@@ -39,10 +43,15 @@ class Hooks:
 
     def __init__(self) -> None:
         self._hooks: list[FaultHook] = []
+        self._captures: list[CaptureHook] = []
 
     def add(self, hook: HookT) -> HookT:
         self._hooks.append(hook)
         return hook
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._hooks)
 
     def tell(self, report: FaultReport) -> None:
         """Call each of them; none can do harm."""
@@ -53,3 +62,25 @@ class Hooks:
                 name = getattr(hook, "__qualname__", type(hook).__name__)
                 message = one_line(f"{type(error).__name__}: {error}")
                 emit(HookFailed(hook=name, job=report.job_id, message=message))
+
+    def add_capture(self, hook: CaptureHook) -> CaptureHook:
+        self._captures.append(hook)
+        return hook
+
+    def kept(self, raw_output: str | None, job_id: int) -> str | None:
+        """What may be kept of captured output, by all hooks one after the other."""
+        for hook in self._captures:
+            if raw_output is None:
+                return None
+            try:
+                found: object = hook(raw_output)
+                if not isinstance(found, str | None):
+                    raise TypeError(f"it answered {type(found).__name__}, not text")  # noqa: TRY301
+            except BaseException as error:  # noqa: BLE001 - as above
+                name = getattr(hook, "__qualname__", type(hook).__name__)
+                # Its message may quote what was to be hidden.
+                line = f"{type(error).__name__} was raised"
+                emit(HookFailed(hook=name, job=job_id, message=line))
+                return f"(not kept: the capture hook {name} broke: {type(error).__name__})"
+            raw_output = found
+        return raw_output

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from seawall.arguments import problems
+from seawall.artifacts import recall
 from seawall.clock import ManualClock
 from seawall.errors import (
     JobCancelledError,
@@ -35,6 +36,8 @@ _LONGEST_LOOK_SECONDS = 0.25
 
 class JobHandle(Generic[R]):
     """One job: where it stands, and what it came to."""
+
+    __slots__ = ("__weakref__", "_app", "_id", "_read", "created")
 
     def __init__(
         self,
@@ -128,7 +131,7 @@ class JobHandle(Generic[R]):
 
     def _value(self, job: Job, text: str | None) -> R:
         try:
-            return self._read(text)
+            return self._read(None if text is None else recall(text, self._app.artifacts))
         except ValueError as error:
             raise SeawallError(
                 f"job {job.id} ({job.task}): its result is not what the task promises:"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 from seawall.faults import LONGEST_WAIT_SECONDS, Fault, FaultCode
 from seawall.states import FINISHED, Move, State, step
@@ -27,7 +27,11 @@ __all__ = [
     "Outcome",
     "Settlement",
     "Token",
+    "Usage",
 ]
+
+_set = object.__setattr__
+"""What sets a field of a frozen value as it is made."""
 
 MOST_STAGES = 2**15
 MOST_TAGS = 20
@@ -89,6 +93,10 @@ class Lane:
     priority: int = 0
     owner: str = ""
     """Set where owners take turns; empty where they share a lane."""
+    retry: bool = False
+    """For what has failed at the upstream before: it may have to wait while others go on."""
+    run: int = 0
+    """Items of a run have lanes of their own; 0 is of no run."""
 
     def __post_init__(self) -> None:
         for name in ("task", "queue", "upstream", "owner"):
@@ -98,6 +106,7 @@ class Lane:
             -(2**31) <= self.priority < 2**31,
             f"priority: found {self.priority}, expected a number of 32 bits",
         )
+        _need(0 <= self.run < 2**63, f"run: found {self.run}, expected the number of a run")
 
 
 class Token(NamedTuple):
@@ -192,9 +201,12 @@ class Begin:
         need_lease(self.lease_seconds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class NewJob:
-    """A job that is asked for. Its arguments are text already encoded by `codec`."""
+    """A job that is asked for. Its arguments are text already encoded by `codec`.
+
+    It has no slots: what is as usual stays with the class, so `plain` need not write it down.
+    """
 
     lane: Lane
     arguments: str
@@ -214,6 +226,19 @@ class NewJob:
     run: int | None = None
     request_id: str | None = None
     begin: Begin | None = None
+    is_plain: ClassVar[bool] = False
+    """Whether it is known that there is no more to say of it."""
+
+    @classmethod
+    def plain(cls, lane: Lane, arguments: str, codec: str) -> Self:
+        """One that is due now, and of which there is no more to say: most are, by the thousand."""
+        need_text("arguments", arguments)
+        made = object.__new__(cls)
+        _set(made, "lane", lane)
+        _set(made, "arguments", arguments)
+        _set(made, "codec", codec)
+        _set(made, "is_plain", True)
+        return made
 
     def __post_init__(self) -> None:
         if not isinstance(self.lane, Lane):
@@ -231,11 +256,21 @@ class NewJob:
             need_tags(self.tags)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage(NamedTuple):
+    """What an attempt used up, as its handler says."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float = 0.0
+    """In whatever currency the application counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settlement:
     """How a worker says an attempt ended; guarded by its token.
 
-    Times are told as seconds before now, so that only the store's clock is ever written down.
+    Times are told as seconds before now, so that only the store's clock is ever written down. It
+    has no slots, as `NewJob` has none.
     """
 
     token: Token
@@ -258,6 +293,25 @@ class Settlement:
     """Where it broke: for operators only, never in a message."""
     raw_output: str | None = None
     """What the upstream really said, captured for people to review."""
+    lane: Lane | None = None
+    """With `retried`: where it waits from now on; None is where it was."""
+    config: str | None = None
+    """Which configuration of its stage it was made with."""
+    usage: Usage | None = None
+    is_plain: ClassVar[bool] = False
+    """Whether it is known that it succeeded and that there is no more to say of it."""
+
+    @classmethod
+    def plain(cls, token: Token, duration_seconds: float) -> Self:
+        """A success without output: they are made by the thousand."""
+        if not 0 <= duration_seconds <= LONGEST_WAIT_SECONDS:
+            need_span("duration_seconds", duration_seconds)
+        made = object.__new__(cls)
+        _set(made, "token", token)
+        _set(made, "outcome", Outcome.SUCCEEDED)
+        _set(made, "duration_seconds", duration_seconds)
+        _set(made, "is_plain", True)
+        return made
 
     def __post_init__(self) -> None:
         outcome = self.outcome
@@ -310,6 +364,8 @@ class Attempt:
     policy: str | None = None
     caller_request_id: str | None = None
     """The caller's own id, carried from enqueue to every log line; a fault has the upstream's."""
+    config: str | None = None
+    """Which configuration of its stage it was made with."""
 
     def __post_init__(self) -> None:
         _need(self.seq >= 1, "attempts are numbered from 1")

@@ -5,14 +5,15 @@ is written in the caller's transaction. And what a handler asks for is kept in m
 with the end of its attempt, so that an attempt that lost its lease can ask for nothing.
 """
 
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seawall.current import is_importing, maybe_current_job
 from seawall.errors import ArgumentsError, ConfigurationError, KeyConflictError, SeawallError
-from seawall.jobs import JobHandle
+from seawall.jobs import JobHandle, plain
 from seawall.model import NewJob
 from seawall.store import Enqueued, Taken, aenqueue_beside, enqueue_beside
 from seawall.store.values import MOST_ROWS
@@ -20,6 +21,7 @@ from seawall.tasks import Request
 
 if TYPE_CHECKING:
     from seawall.app import Seawall
+    from seawall.tasks import Task
 
 R = TypeVar("R")
 G = TypeVar("G")
@@ -44,7 +46,7 @@ class Queue:
         answers = await aenqueue_beside(
             self._app.settings.url,
             connection,
-            [self._new_job(request)],
+            self._new_jobs([request]),
             clock=self._app.given_clock,
             store=lambda: self._app.store,
         )
@@ -52,15 +54,41 @@ class Queue:
 
     def ask_many(self, requests: Iterable[Request[R]]) -> list[JobHandle[R]]:
         """Ask for many jobs, in batches."""
-        left = iter(requests)
         handles: list[JobHandle[R]] = []
         troubles: list[SeawallError] = []
-        while batch := list(islice(left, MOST_ROWS)):
-            handles += self._handles(batch, self._asked(batch), troubles)
+        for batch, answers in self._asked_in_turn(iter(requests)):
+            handles += self._handles(batch, answers, troubles)
         if troubles:
             many = f"{len(troubles):,} of {len(handles):,} jobs were not enqueued, the others were"
             raise KeyConflictError(f"{many}; the first: {troubles[0]}")
         return handles
+
+    def _asked_in_turn(
+        self, left: Iterator[Request[R]]
+    ) -> Iterator[tuple[list[Request[R]], list[Enqueued]]]:
+        """Batch by batch; while the store writes a long one, the next is made ready."""
+        before: tuple[list[Request[R]], Writing] | None = None
+        try:
+            while batch := list(islice(left, MOST_ROWS)):
+                begin = self._made_ready(batch)
+                answers = [] if before is None else before[1].answers()
+                done, before = before, (batch, begin())
+                if done is not None:
+                    yield done[0], answers
+            if before is not None:
+                yield before[0], before[1].answers()
+        finally:
+            if before is not None:
+                before[1].end()  # nothing is under way any more when this is over
+
+    def _made_ready(self, batch: list[Request[R]]) -> Callable[[], "Writing"]:
+        """What begins to write the batch, in a thread where it is long and bound to nothing."""
+        bound = maybe_current_job() is not None or self._app.in_transaction
+        if bound or len(batch) < MOST_ROWS or any(r.options.connection for r in batch):
+            return lambda: Writing(self._asked, batch)
+        _need_no_import()
+        new_jobs = self._new_jobs(batch)
+        return lambda: Writing(self._app.store.enqueue, new_jobs, beside=True)
 
     async def aask_many(self, requests: Iterable[Request[R]]) -> list[JobHandle[R]]:
         """The async twin of `ask_many`."""
@@ -75,7 +103,7 @@ class Queue:
 
     def _asked(self, requests: list[Request[R]]) -> list[Enqueued]:
         app = self._app
-        new_jobs = [self._new_job(request) for request in requests]
+        new_jobs = self._new_jobs(requests)
         connections = {id(c): c for r in requests if (c := r.options.connection) is not None}
         if not connections:
             current = maybe_current_job()
@@ -95,18 +123,22 @@ class Queue:
             store=lambda: app.store,
         )
 
-    def _new_job(self, request: Request[Any]) -> NewJob:
-        if not isinstance(request, Request):
-            raise ArgumentsError(
-                f"found {request!r:.80}, expected a job: task.job(…), with its arguments"
-            )
-        if request.task.app is not self._app:
-            raise ArgumentsError(f"{request.task.name}: is a task of another application")
-        job = request.new_job()
+    def _new_jobs(self, requests: Iterable[Request[Any]]) -> list[NewJob]:
+        """What the store is asked to keep; what a job asks for is part of its own request."""
+        jobs = []
+        for request in requests:
+            if not isinstance(request, Request):
+                raise ArgumentsError(
+                    f"found {request!r:.80}, expected a job: task.job(…), with its arguments"
+                )
+            if request.task.app is not self._app:
+                raise ArgumentsError(f"{request.task.name}: is a task of another application")
+            jobs.append(request.new_job())
         current = maybe_current_job()
-        if current is not None and current.request_id is not None and job.request_id is None:
-            return replace(job, request_id=current.request_id)
-        return job
+        if current is None or current.request_id is None:
+            return jobs
+        asked = current.request_id
+        return [job if job.request_id else replace(job, request_id=asked) for job in jobs]
 
     def _handles(
         self,
@@ -116,16 +148,56 @@ class Queue:
     ) -> list[JobHandle[R]]:
         """What the callers get; trouble is raised, or collected where many were asked for."""
         handles = []
+        task: Task[..., R, Any] | None = None
+        read: Callable[[str | None], R] = plain
         for request, answer in zip(requests, answers, strict=True):
-            trouble = _trouble(request, answer)
+            created = answer.taken is Taken.CREATED
+            trouble = None if created else _trouble(request, answer)
             if trouble is not None:
                 if troubles is None:
                     raise trouble
                 troubles.append(trouble)
-            read = request.task.signature.read_result
-            created = answer.taken is Taken.CREATED
+            if request.task is not task:  # mostly it is
+                task = request.task
+                read = task.read_result
             handles.append(JobHandle(self._app, answer.job_id, read, created=created))
         return handles
+
+
+class Writing:
+    """A batch that is being written, perhaps by a thread."""
+
+    def __init__(
+        self, write: Callable[[Any], list[Enqueued]], batch: list[Any], *, beside: bool = False
+    ) -> None:
+        self._write = write
+        self._batch = batch
+        self._error: BaseException | None = None
+        self._answers: list[Enqueued] = []
+        self._thread: threading.Thread | None = None
+        if beside:
+            self._thread = threading.Thread(target=self._run, name="seawall-enqueue", daemon=True)
+            self._thread.start()
+        else:
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            self._answers = self._write(self._batch)
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever asks for the answers
+            self._error = error
+
+    def end(self) -> None:
+        """Wait until it is over, whatever came of it."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def answers(self) -> list[Enqueued]:
+        """What the store answered."""
+        self.end()
+        if self._error is not None:
+            raise self._error
+        return self._answers
 
 
 def _need_no_import() -> None:

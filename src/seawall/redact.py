@@ -7,9 +7,13 @@ text, of which it reads no more than `LONGEST_READ` characters.
 
 import hashlib
 import re
+from functools import lru_cache
 
 LONGEST_MESSAGE = 300
 LONGEST_READ = 4_000
+LONGEST_REMEMBERED = 500
+MOST_REMEMBERED = 500
+"""In an outage the same few messages come by the thousand: what they become is remembered."""
 
 _SENSITIVE_NAME = (
     r"(?:api[ _-]?key|access[ _-]?key(?:[ _-]?id)?|secret[ _-]?(?:access[ _-]?)?key"
@@ -123,12 +127,21 @@ def one_line(text: str, *, longest: int = LONGEST_MESSAGE) -> str:
 
     What it returns it leaves unchanged: a line may pass through it as often as one likes.
     """
+    if type(text) is str and len(text) <= LONGEST_REMEMBERED:
+        return _one_line_again(text, longest)
+    return _one_line(text, longest)
+
+
+def _one_line(text: str, longest: int) -> str:
     line = _readable(text)
     for _ in range(MOST_PASSES):
         before, line = line, _shortened(_without_paths(without_secrets(line)), longest)
         if line == before:
             return line
     return "[redacted]"[:longest]  # What keeps changing cannot be vouched for.
+
+
+_one_line_again = lru_cache(maxsize=MOST_REMEMBERED)(_one_line)
 
 
 def without_secrets(line: str) -> str:
@@ -244,7 +257,12 @@ def shape(message: str) -> str:
     return _CONTROL_OR_BLANK.sub(" ", text).strip()
 
 
+_shape_again = lru_cache(maxsize=MOST_REMEMBERED)(shape)
+
+
 def fingerprint(message: str, *exact: object) -> str:
     """A short stable name shared by all messages of one shape, where the exact parts are equal."""
-    text = "\x1f".join([shape(message), *map(str, exact)])
+    short = type(message) is str and len(message) <= LONGEST_REMEMBERED
+    told = _shape_again(message) if short else shape(message)
+    text = "\x1f".join([told, *map(str, exact)])
     return hashlib.blake2s(text.encode("utf-8", "replace"), digest_size=8).hexdigest()

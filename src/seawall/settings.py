@@ -20,7 +20,8 @@ from seawall.redact import one_line, without_secrets
 PREFIX = "SEAWALL_"
 DEFAULT_FILE = "seawall.toml"
 POLICIES_KEY = "policies"
-"""The one table of the file that holds no settings."""
+UPSTREAMS_KEY = "upstreams"
+"""The two tables of the file that hold no settings."""
 
 Value = str | float | int
 
@@ -88,15 +89,31 @@ class Settings:
         "How large the arguments of a job may be, as JSON.",
         Bounds("a whole number from 1 to 16777216", 1, 16 * 1024 * 1024),
     )
+    artifacts_url: str = _setting(
+        "",
+        "Where large outputs of stages are kept; without it all stay in the store.",
+        Bounds("file:///FOLDER or s3://BUCKET/PREFIX", starts=("file:///", "s3://")),
+    )
+    inline_bytes: int = _setting(
+        64 * 1024,
+        "How large an output may be, as JSON, to stay in the store where there are artifacts.",
+        Bounds("a whole number from 0 to 16777216", 0, 16 * 1024 * 1024),
+    )
     keep_finished_seconds: float = _setting(
         7 * 86_400.0,
-        "How long jobs that succeeded, were skipped or cancelled are kept.",
+        "How long jobs are kept that succeeded, were skipped or cancelled, or failed and were"
+        " dismissed.",
         Bounds("a number of seconds from 0 to 3153600000", 0.0, 3_153_600_000.0),
     )
     keep_failed_seconds: float = _setting(
         0.0,
         "How long failed jobs are kept; 0 keeps them until a person has dealt with them.",
         Bounds("a number of seconds from 0 to 3153600000", 0.0, 3_153_600_000.0),
+    )
+    dead_letters_every: int = _setting(
+        10,
+        "After how many new dead letters the log says so; 0 is never.",
+        Bounds("a whole number from 0 to 1000000", 0, 1_000_000),
     )
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
@@ -172,7 +189,7 @@ def read_file(path: Path | None, *, default: Path = Path(DEFAULT_FILE)) -> dict[
 
 
 def _refuse_unknown(file: Mapping[str, object], file_name: str) -> None:
-    known = (*names(), POLICIES_KEY)
+    known = (*names(), POLICIES_KEY, UPSTREAMS_KEY)
     for key in file:
         if key not in known:
             near = get_close_matches(key, known, n=1)

@@ -13,11 +13,12 @@ what the function returns.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack
 
-from seawall.arguments import CODEC, Signature
+from seawall.arguments import CODEC, Call, Signature
 from seawall.errors import ArgumentsError, ConfigurationError
 from seawall.model import Lane, NewJob, need_name, need_span
 from seawall.redact import one_line
@@ -31,6 +32,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
 
+UpstreamOf = str | Callable[..., str]
+"""What a task calls: a name, or a function of the task's arguments that tells it."""
 When = datetime | timedelta
 """A moment, or how long from now it is."""
 
@@ -70,25 +73,34 @@ class Said(TypedDict, total=False):
     connection: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Request(Generic[R]):
-    """A job to be asked for, not asked for yet: arguments that were checked, and options."""
+AS_IT_IS = Options()
+"""What a task is asked for with where nothing was said."""
+
+
+class Request(NamedTuple, Generic[R]):
+    """A job to be asked for, not asked for yet: arguments that were checked, and options.
+
+    A tuple, because they are made by the thousand.
+    """
 
     task: "Task[..., R, Any]"
     arguments: str
-    options: Options = field(default_factory=Options)
+    options: Options
+    upstream: str
+    """What it will call."""
 
     def new_job(self) -> NewJob:
         """What the store is asked to keep."""
         task, options = self.task, self.options
         try:
+            owner = options.owner if self.upstream else None
+            if owner is not None and not task.app.upstreams.of(self.upstream).limited:
+                owner = None  # only where something is counted do owners take turns
+            lane = task.lane(options.queue, options.priority, self.upstream, owner)
+            if options is AS_IT_IS:
+                return NewJob.plain(lane, self.arguments, CODEC)
             return NewJob(
-                lane=Lane(
-                    task=task.name,
-                    queue=task.queue if options.queue is None else options.queue,
-                    upstream=task.upstream,
-                    priority=task.priority if options.priority is None else options.priority,
-                ),
+                lane=lane,
                 arguments=self.arguments,
                 codec=CODEC,
                 key=options.key,
@@ -117,9 +129,7 @@ class Asking(Generic[P, R]):
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> Request[R]:
         """A job for `app.enqueue_many` or `app.schedule`; nothing is asked of the store yet."""
-        arguments = self.task.signature.write(args, kwargs)
-        _need_small(self.task.name, arguments, self.task.app.settings.payload_bytes)
-        return Request(self.task, arguments, self.options)
+        return self.task.request(self.options, args, kwargs)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[R]":
         """Ask for a job with these arguments."""
@@ -141,7 +151,7 @@ class Task(Generic[P, R, C]):
         name: str,
         policy: "Policy",
         queue: str,
-        upstream: str,
+        upstream: UpstreamOf,
         priority: int,
         timeout_seconds: float,
         isolated: bool,
@@ -157,6 +167,8 @@ class Task(Generic[P, R, C]):
         self.timeout_seconds = timeout_seconds
         self.isolated = isolated
         self.memory_mib = memory_mib
+        self.home = function.__module__
+        """The module in which it is found."""
         self.is_async = inspect.iscoroutinefunction(function)
         self._check()
         self.signature = Signature(name, function)
@@ -164,7 +176,9 @@ class Task(Generic[P, R, C]):
         self.__name__ = getattr(function, "__name__", name)
         self.__module__ = function.__module__
         self.__wrapped__ = function
-        self._plain: Asking[P, R] = Asking(self, Options())
+        self.config: str | None = None
+        """Which configuration of a pipeline's stage it is."""
+        self._plain: Asking[P, R] = Asking(self, AS_IT_IS)
 
     def __repr__(self) -> str:
         return f"<task {self.name}>"
@@ -178,7 +192,20 @@ class Task(Generic[P, R, C]):
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> Request[R]:
         """A job for `app.enqueue_many` or `app.schedule`; nothing is asked of the store yet."""
-        return self._plain.job(*args, **kwargs)
+        return self.request(AS_IT_IS, args, kwargs)
+
+    def request(
+        self, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Request[R]:
+        """`job`, with options, for arguments that stand together already."""
+        arguments = self.signature.write(args, kwargs)
+        most = self.app.settings.payload_bytes
+        if len(arguments) > most // 4:
+            _need_small(self.name, arguments, most)
+        upstream = self.upstream
+        if not isinstance(upstream, str):
+            upstream = self.upstream_for(args, kwargs)
+        return Request(self, arguments, options, upstream)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[R]":
         """Ask for a job with these arguments."""
@@ -187,6 +214,61 @@ class Task(Generic[P, R, C]):
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[R]":
         """The async twin of `enqueue`."""
         return await self._plain.aenqueue(*args, **kwargs)
+
+    # --- stages: a plain task has one -----------------------------------------------------
+
+    @property
+    def stages(self) -> "tuple[Task[..., Any, Any], ...]":
+        """What its jobs go through, one after the other."""
+        return (self,)
+
+    def at(self, stage: int) -> "Task[..., Any, Any]":
+        """The stage of that number; the last where there are fewer by now."""
+        stages = self.stages
+        return stages[stage] if stage < len(stages) else stages[-1]
+
+    def stage_named(self, text: str) -> int:
+        """The number of the stage of that name, or `ArgumentsError`."""
+        names = [stage.name for stage in self.stages]
+        if text in names:
+            return names.index(text)
+        if text.isdecimal() and int(text) < len(names):
+            return int(text)
+        raise ArgumentsError(f"{self.name}: no stage {text!r:.80}; there are: {', '.join(names)}")
+
+    def call_of(self, arguments: str, before: str | None) -> Call:
+        """What it is called with: by a job's arguments and what the stage before it left."""
+        del before  # a plain task has none
+        return self.signature.read(arguments)
+
+    def read_result(self, text: str | None) -> R:
+        """What a job of it came to, in the function's own type."""
+        value: R = self.stages[-1].signature.read_result(text)
+        return value
+
+    def lane(
+        self,
+        queue: str | None,
+        priority: int | None,
+        upstream: str,
+        owner: str | None,
+        run: int = 0,
+    ) -> Lane:
+        """Where its jobs wait; what is None is as the task has it, and owners share it."""
+        queue = self.queue if queue is None else queue
+        priority = self.priority if priority is None else priority
+        return _lane(self.name, queue, upstream, priority, owner or "", run)
+
+    def upstream_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """What a job with these arguments will call."""
+        if isinstance(self.upstream, str):
+            return self.upstream
+        try:
+            found = self.upstream(*args, **kwargs)
+            need_name("upstream", found, empty=True)
+        except Exception as error:
+            raise ArgumentsError(f"{self.name}: upstream: {one_line(repr(error))}") from error
+        return found
 
     def _check(self) -> None:
         """`ConfigurationError`, in one line, unless jobs of this task can be kept and run."""
@@ -208,11 +290,18 @@ class Task(Generic[P, R, C]):
 
     def _trouble_with_names(self) -> str:
         try:
-            Lane(task=self.name, queue=self.queue, upstream=self.upstream, priority=self.priority)
+            upstream = "" if callable(self.upstream) else self.upstream
+            Lane(task=self.name, queue=self.queue, upstream=upstream, priority=self.priority)
             need_span("timeout_seconds", self.timeout_seconds)
         except (ValueError, TypeError) as error:
             return str(error)
         return "" if self.timeout_seconds > 0 else "timeout_seconds: expected more than 0"
+
+
+@lru_cache(maxsize=1_024, typed=True)
+def _lane(task: str, queue: str, upstream: str, priority: int, owner: str, run: int) -> Lane:
+    """One for all jobs that share it: it is checked when it is made."""
+    return Lane(task=task, queue=queue, upstream=upstream, priority=priority, owner=owner, run=run)
 
 
 def _is_number(found: object) -> bool:
@@ -248,7 +337,7 @@ def _changed(task: str, options: Options, said: Said) -> Options:
 
 
 def _need_small(task: str, arguments: str, most: int) -> None:
-    if len(arguments) > most // 4 and (size := len(arguments.encode())) > most:
+    if (size := len(arguments.encode())) > most:
         raise ArgumentsError(
             f"{task}: {size:,} bytes of arguments, at most {most:,}; keep large content elsewhere"
             " and pass its address, or raise payload_bytes"

@@ -28,8 +28,18 @@ class Event:
 
     def fields(self) -> dict[str, object]:
         """The fields that have a value, in the order of their declaration."""
-        pairs = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))
+        names = _FIELDS.get(self.name) or _field_names(self)
+        pairs = [(name, getattr(self, name)) for name in names]
         return {name: value for name, value in pairs if value is not None}
+
+
+_FIELDS: dict[str, tuple[str, ...]] = {}
+"""By event, the names of its fields: looked up once."""
+
+
+def _field_names(event: Event) -> tuple[str, ...]:
+    names = tuple(field.name for field in dataclasses.fields(event))
+    return _FIELDS.setdefault(event.name, names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +110,48 @@ class JobSucceeded(JobEvent):
     name: ClassVar[str] = "job_succeeded"
     level: ClassVar[int] = logging.DEBUG
     meaning: ClassVar[str] = "A job is done."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAdvanced(JobEvent):
+    name: ClassVar[str] = "job_advanced"
+    level: ClassVar[int] = logging.DEBUG
+    meaning: ClassVar[str] = "A stage of a job is done and kept; the next one follows."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent(Event):
+    """The fields that every event about a run has."""
+
+    run: int
+    pipeline: str
+    run_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStopped(RunEvent):
+    name: ClassVar[str] = "run_stopped"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "A run was aborted by its failure budget, or paused by its spending cap; reason says why."
+        " `seawall run ID resume` lets it go on."
+    )
+
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFinished(RunEvent):
+    name: ClassVar[str] = "run_finished"
+    level: ClassVar[int] = logging.INFO
+    meaning: ClassVar[str] = "All items of a run have ended; status is what it came to."
+
+    status: str
+    succeeded: int
+    skipped: int
+    failed: int
+    cancelled: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,6 +395,71 @@ class NobodyServes(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamHeld(Event):
+    name: ClassVar[str] = "upstream_held"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "An upstream is held for the whole fleet: its jobs wait, and no attempt of theirs is used."
+    )
+
+    upstream: str
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamNeedsYou(Event):
+    name: ClassVar[str] = "upstream_needs_you"
+    level: ClassVar[int] = logging.ERROR
+    meaning: ClassVar[str] = (
+        "An upstream is held for a reason that no waiting mends: credentials, configuration, quota."
+    )
+
+    upstream: str
+    seconds: float
+    reason: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamReleased(Event):
+    name: ClassVar[str] = "upstream_released"
+    level: ClassVar[int] = logging.INFO
+    meaning: ClassVar[str] = (
+        "An upstream is well again: its jobs are let go, few at first and then all."
+    )
+
+    upstream: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLettersWait(Event):
+    name: ClassVar[str] = "dead_letters_wait"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "So many failed jobs wait for somebody to redrive or dismiss them; said from time to time"
+        " while there are any, with the newest five. `seawall dead --group` shows them."
+    )
+
+    letters: int
+    newest: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLettersNew(Event):
+    name: ClassVar[str] = "dead_letters_new"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "So many jobs have failed since this was last said, by any worker; said after every"
+        " `dead_letters_every` of them, with how many wait in all and the newest five."
+    )
+
+    new: int
+    letters: int
+    newest: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepFailed(Event):
     name: ClassVar[str] = "upkeep_failed"
     level: ClassVar[int] = logging.ERROR
@@ -356,6 +473,7 @@ class UpkeepFailed(Event):
 
 EVENTS: tuple[type[Event], ...] = (
     JobSucceeded,
+    JobAdvanced,
     JobSkipped,
     JobSnoozed,
     JobCancelled,
@@ -380,6 +498,13 @@ EVENTS: tuple[type[Event], ...] = (
     Pruned,
     ScheduleFired,
     NobodyServes,
+    UpstreamHeld,
+    UpstreamNeedsYou,
+    UpstreamReleased,
+    DeadLettersWait,
+    DeadLettersNew,
+    RunStopped,
+    RunFinished,
     UpkeepFailed,
 )
 
@@ -403,7 +528,9 @@ def emit(event: Event, logger: logging.Logger = LOGGER) -> None:
     fields = event.fields()
     words = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
     extra = {"seawall": {"event": event.name, **fields}}
-    logger.log(event.level, "%s %s", event.name, words, extra=extra)
+    # As `logger.log` does, but for looking up who called it: it is always this line.
+    what = (logger.name, event.level, __file__, 0, "%s %s", (event.name, words), None)
+    logger.handle(logger.makeRecord(*what, "emit", extra))
 
 
 def _shown(value: object) -> str:

@@ -22,17 +22,22 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from seawall.app import Seawall
 from seawall.clock import ManualClock
+from seawall.decisions import gate as gates
 from seawall.errors import SeawallError
 from seawall.execute import End, Stop, Work, begun, carry_out
 from seawall.store import Claim, Progress, Result, Store, Wanted, open_store
 from seawall.worker.core import Core
-from seawall.worker.events import Action, Ended, Event, Start, Turn, Turned, Woken
+from seawall.worker.events import Action, Ended, Event, Halted, Start, Turn, Turned, Woken
 from seawall.worker.runner import awaited, called, without_waiting
+from seawall.worker.slots import limit_of
+from seawall.worker.turns import advanced_in
 from seawall.worker.upkeep import Upkeep
+from seawall.worker.warden import Warden
 
 __all__ = ["ManualClock", "World", "in_memory"]
 
@@ -57,6 +62,7 @@ class World:
         self.app = app
         self.store = store
         self.clock = clock
+        self._warden = Warden(store)
         self._attempts = 0
         self._most = MOST_ATTEMPTS
 
@@ -88,6 +94,7 @@ class World:
         upkeep = Upkeep(self.app, _ME, self.store)
         upkeep.reclaim()
         upkeep.expire()
+        upkeep.watch_runs()
 
     # --- the loop -----------------------------------------------------------------------------
 
@@ -98,7 +105,7 @@ class World:
             poll_seconds=1.0,
             grace_seconds=0.0,
             lease_seconds=_LEASE_SECONDS,
-            timeout_of={name: task.timeout_seconds for name, task in self.app.tasks.items()},
+            limit_of=partial(limit_of, self.app),
             prefetch=False,
         )
         self._upkeep()
@@ -111,7 +118,7 @@ class World:
             looked_after = self._attempts if resting else looked_after
             if resting and not looks_again and not (wait and self._moved_on()):
                 return self._attempts
-            for event in self._obeyed(actions):
+            for event in self._obeyed(actions, core):
                 core.hear(event, self.clock.monotonic())
             if resting:
                 core.hear(Woken(look=True), self.clock.monotonic())
@@ -127,7 +134,7 @@ class World:
         self._upkeep()
         return True
 
-    def _obeyed(self, actions: list[Action]) -> list[Event]:
+    def _obeyed(self, actions: list[Action], core: Core) -> list[Event]:
         events: list[Event] = []
         for action in actions:
             match action:
@@ -135,19 +142,36 @@ class World:
                     end = self._carried_out(claim)
                     events.append(Ended(claim.token, end.write))
                 case Turn():
+                    claims = [core.claim_of(each.token) for each in action.settlements]
                     events.append(self._turned(action))
+                    events.append(Halted(self._warden.look(claims, action.settlements)))
         return events
 
     def _turned(self, turn: Turn) -> Turned:
         claims: list[Claim] = []
+        self.store.release(turn.releases)
         answers = self.store.settle(turn.settlements)
         for settlement, answer in zip(turn.settlements, answers, strict=True):
             if answer.result is Result.REFUSED:
                 raise SeawallError(f"job {settlement.token.job_id}: {answer.reason}")
         if turn.limit:
             tasks = tuple(self.app.tasks)
-            claims = self.store.claim(Wanted(_ME, None, tasks, turn.limit, _LEASE_SECONDS))
-        return Turned(tuple(claims))
+            wanted = Wanted(_ME, None, tasks, turn.limit, _LEASE_SECONDS)
+            claims = self.store.claim(wanted)
+            claims += self._let_through(wanted, turn.limit - len(claims))
+        return Turned(tuple(claims), advanced=advanced_in(turn.settlements, answers))
+
+    def _let_through(self, wanted: Wanted, free: int) -> list[Claim]:
+        """Jobs of upstreams under watch that are not held: nobody counts their calls here."""
+        claims: list[Claim] = []
+        for each in self.store.watched():
+            upstream, gate = self.app.upstreams.of(each.name), gates.read(each.state)
+            held = gates.held_until(upstream, gate, self.clock.now().timestamp())
+            if held is None and len(claims) < free:
+                with self.store.govern(each.name, wait=True) as desk:
+                    if desk is not None:
+                        claims += desk.claim(wanted._replace(limit=free - len(claims)))
+        return claims
 
     def _carried_out(self, claim: Claim) -> End:
         self._attempts += 1

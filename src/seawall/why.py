@@ -7,16 +7,36 @@ job stands, the rest what it waits for, in the order in which it would have to b
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
+from seawall.decisions import breaker as breakers
+from seawall.decisions import gate as gates
+from seawall.decisions import limits as bounds
+from seawall.decisions.budget import RetryBudget
+from seawall.decisions.gate import Gate
+from seawall.decisions.limits import Limits, LimitState
+from seawall.decisions.upstream import Upstream
 from seawall.model import Attempt, Job, Outcome
 from seawall.states import FINISHED, State
-from seawall.store import Hold, Present, Scope, Store
+from seawall.store import (
+    Hold,
+    KeptRun,
+    LetterFilter,
+    LetterState,
+    Present,
+    RunStop,
+    Scope,
+    Store,
+)
 from seawall.tasks import Task
+from seawall.upstreams import BY_HAND, Upstreams, firsts
 
 ALIVE_SECONDS = 30.0
 """A worker that has not been heard of for so long is not counted on."""
+MOST_ALIKE = 100
+"""How many letters of the same trouble are counted."""
 _SLOW_SECONDS = 5.0
+_LONGEST_SPAN = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +51,27 @@ class Why:
         return "\n".join(self.lines)
 
 
-def why(store: Store, job: Job, tasks: Mapping[str, Task[..., Any, Any]]) -> Why:
+def why(
+    store: Store, job: Job, tasks: Mapping[str, Task[..., Any, Any]], upstreams: Upstreams
+) -> Why:
     """The reasons, from what the store knows now."""
     now = store.now()
     attempts = _latest_attempts(store, job)
-    task = tasks.get(job.task)
+    asked = tasks.get(job.task)
+    task = None if asked is None else asked.at(job.stage)
     most = None if task is None else task.policy.max_attempts
     if job.state in FINISHED:
         lines = _ended(job, attempts, task, now)
+        if job.state is State.FAILED:
+            lines += _what_to_do(store, job, now)
     elif job.state is State.RUNNING:
         lines = _running(job, now)
     else:
         workers = store.workers(within_seconds=ALIVE_SECONDS)
-        lines = _waiting(job, attempts, most, store.holds(), workers, now)
+        upstream = _at_upstream(store, job, attempts, upstreams, now)
+        held = [each for each in store.holds() if _holds(each, job)]
+        holds = [_held(store, job, each, now) for each in held]
+        lines = _waiting(job, attempts, most, holds, upstream, workers, now)
     return Why(job.id, job.state, tuple(lines))
 
 
@@ -61,9 +89,35 @@ def _ended(
         )
         return [f"It {said} {ended}: there is nothing left to do."]
     lines = [f"It failed {ended}, after {times(job.seq, 'attempt')}: {job.last_fault}"]
-    lines += _given_up(job, attempts, task)
-    lines.append(f"To send it again: seawall retry {job.id}")
-    return lines
+    return lines + _given_up(job, attempts, task)
+
+
+def _what_to_do(store: Store, job: Job, now: datetime) -> list[str]:
+    """What its dead letter says: who dealt with it, how often it came back, how many are alike."""
+    letter = store.letters_of([job.id]).get(job.id)
+    if letter is None:
+        return [f"To send it again: seawall retry {job.id}"]
+    lines = []
+    if letter.times > 1:
+        lines.append(f"It has come back: it failed for good {letter.times:,} times.")
+    if letter.state is LetterState.DISMISSED:
+        who = f" by {letter.handled_by}" if letter.handled_by else ""
+        note = " ".join((letter.note or "").split())
+        lines.append(f"It was dismissed {ago(letter.handled_at, now)} ago{who}: {note}")
+        return [*lines, f"To send it again all the same: seawall redrive {job.id}"]
+    alike = LetterFilter(state=LetterState.OPEN, fingerprint=letter.fingerprint)
+    others = len(store.letters(alike, limit=MOST_ALIKE + 1)) - 1
+    if others > 0:
+        many = f"{MOST_ALIKE:,} or more others" if others >= MOST_ALIKE else times(others, "other")
+        lines.append(
+            f"It is not alone: {many} failed alike. To send them all again: seawall redrive --group"
+            f" {letter.fingerprint} --canary 5"
+        )
+    return [
+        *lines,
+        f"To send it again: seawall redrive {job.id}",
+        f'To be done with it: seawall dismiss {job.id} --note "…"',
+    ]
 
 
 def _given_up(job: Job, attempts: list[Attempt], task: Task[..., Any, Any] | None) -> list[str]:
@@ -104,14 +158,16 @@ def _waiting(
     job: Job,
     attempts: list[Attempt],
     most: int | None,
-    holds: list[Hold],
+    holds: list[str],
+    upstream: list[str],
     workers: list[Present],
     now: datetime,
 ) -> list[str]:
     lines = []
     if job.deadline_at is not None and job.deadline_at <= now:
         lines.append("Its deadline has passed: it will be failed as EXPIRED at the next upkeep.")
-    lines += [_held(hold, now) for hold in holds if _holds(hold, job)]
+    lines += holds
+    lines += upstream
     if job.due_at > now:
         lines.append(_later(job, attempts, most, now))
     lines += _served(job, workers, now, waits_for_now=not lines)
@@ -126,10 +182,12 @@ def _waiting(
 def _later(job: Job, attempts: list[Attempt], most: int | None, now: datetime) -> str:
     wait = f"It is due in {span(job.due_at - now)}, at {job.due_at:%Y-%m-%d %H:%M:%S} UTC"
     last = attempts[-1] if attempts else None
+    if job.cycle and (last is None or last.cycle != job.cycle):
+        return f"{wait}: it was sent again, and not all at once with others."
     if last is None or last.cycle != job.cycle:
         return f"{wait}: whoever asked for it wanted it not before then."
     if last.outcome is Outcome.SNOOZED:
-        return f"{wait}: its handler snoozed it."
+        return f"{wait}: its handler snoozed it, or called what could not be called then."
     if last.fault is None:
         return f"{wait}."
     tries = f"{job.tries} of {most}" if most else str(job.tries)
@@ -137,20 +195,173 @@ def _later(job: Job, attempts: list[Attempt], most: int | None, now: datetime) -
     return f"{wait}: its last attempt came to {last.fault} (tries used: {tries}{lost})."
 
 
-def _held(hold: Hold, now: datetime) -> str:
+def _held(store: Store, job: Job, hold: Hold, now: datetime) -> str:
+    if hold.scope is Scope.RUN:
+        return _stopped(store.run(job.run or 0), hold)
     what = f"The {hold.scope} {hold.name}"
     if hold.until is None:
-        end = f"until somebody resumes it: seawall queues resume {hold.name}"
-        if hold.scope is not Scope.QUEUE:
-            end = "until somebody resumes it"
+        command = {
+            Scope.QUEUE: f": seawall queues resume {hold.name}",
+            Scope.UPSTREAM: f": seawall resume {hold.name}",
+        }
+        end = f"until somebody resumes it{command.get(hold.scope, '')}"
     else:
         end = f"for another {span(hold.until - now)}; its jobs go on by themselves then"
     return f"{what} is held ({hold.reason}), {end}."
 
 
 def _holds(hold: Hold, job: Job) -> bool:
-    named = {Scope.QUEUE: job.queue, Scope.TASK: job.task, Scope.UPSTREAM: job.upstream}
+    named = {
+        Scope.QUEUE: job.queue,
+        Scope.TASK: job.task,
+        Scope.UPSTREAM: job.upstream,
+        Scope.RUN: str(job.run),
+    }
     return named[hold.scope] == hold.name
+
+
+def _stopped(kept: KeptRun | None, hold: Hold) -> str:
+    """What its run keeps it waiting for."""
+    if kept is None:
+        return f"Its run {hold.name} is held ({hold.reason})."
+    what = f"Its run {kept.id} ({kept.pipeline} {kept.name})"
+    if kept.stop is RunStop.CANCELLED:
+        return f"{what} was cancelled ({hold.reason}): it will be cancelled with it."
+    said = "was aborted" if kept.stop is RunStop.ABORTED else "is paused"
+    return (
+        f"{what} {said} ({hold.reason}): no item of it begins until somebody resumes it, with"
+        f" `seawall run {kept.id} resume`. What stages have done is kept."
+    )
+
+
+class _Seen(NamedTuple):
+    """An upstream, and what is known of it now."""
+
+    upstream: Upstream
+    gate: Gate
+    now: float
+
+    @property
+    def its(self) -> str:
+        return f"Its upstream {self.upstream.name}"
+
+
+def _at_upstream(
+    store: Store, job: Job, attempts: list[Attempt], upstreams: Upstreams, now: datetime
+) -> list[str]:
+    """What its upstream keeps it waiting for."""
+    if not job.upstream:
+        return []
+    text = next((each.state for each in store.watched() if each.name == job.upstream), "")
+    seen = _Seen(upstreams.of(job.upstream), gates.read(text), now.timestamp())
+    lines = _shut(seen)
+    if lines or job.due_at > now:
+        return lines
+    lines = _let_go(seen) + _used_up(seen, job)
+    if attempts and attempts[-1].outcome is Outcome.RETRIED and attempts[-1].cycle == job.cycle:
+        lines += _no_more_retries(store, seen)
+    return lines
+
+
+def _shut(seen: _Seen) -> list[str]:
+    """Nothing of it begins, or only probes."""
+    breaker, gate, now = seen.upstream.breaker, seen.gate, seen.now
+    state = breakers.at(breaker, gate.breaker, now)
+    left = timedelta(seconds=min(max(0.0, state.until - now), _LONGEST_SPAN))
+    reason = f" ({gate.why})" if gate.why not in {"", BY_HAND} else ""
+    free = "no attempt of theirs is used up"
+    if state.forced == "open":
+        end = f"for another {span(left)}; its jobs go on by themselves then"
+        if state.until == float("inf"):
+            end = "until somebody resumes it"
+        command = f"To let them go on now: seawall resume {seen.upstream.name}"
+        return [f"{seen.its} is held by hand{reason}, {end}, and {free}. {command}"]
+    if state.forced == "closed" or state.phase is breakers.Phase.CLOSED:
+        return []
+    if state.phase is breakers.Phase.OPEN:
+        return [
+            (
+                f"{seen.its} is held{reason}, for another {span(left)}: then it is probed, and once"
+                f" it is well its jobs go on by themselves. Meanwhile {free}."
+            )
+        ]
+    few = "one call" if breaker.probes == 1 else f"{breaker.probes:,} calls"
+    return [
+        (
+            f"{seen.its} was held{reason} and is being probed, with {few} at a time: once it is"
+            f" well its jobs go on by themselves. Meanwhile {free}."
+        )
+    ]
+
+
+def _let_go(seen: _Seen) -> list[str]:
+    breaker = seen.upstream.breaker
+    share = breakers.admission(breaker, seen.gate.breaker, seen.now).share
+    if share >= 1:
+        return []
+    within = span(timedelta(seconds=breaker.ramp_seconds))
+    return [
+        (
+            f"{seen.its} was held, and its jobs are let go little by little: {share:.0%} of the"
+            f" usual now, all of it within {within}."
+        )
+    ]
+
+
+def _used_up(seen: _Seen, job: Job) -> list[str]:
+    """What there is to use of it and is used, by all or by its owner."""
+    lines = _limited(seen.its, seen.upstream.limits, seen.gate.limits, seen.now)
+    if job.owner and seen.upstream.each_owner is not None:
+        whose = f"Its owner {job.owner}, at {seen.upstream.name},"
+        state = dict(seen.gate.owners).get(job.owner, LimitState())
+        lines += _limited(whose, seen.upstream.each_owner, state, seen.now)
+    return lines
+
+
+def _limited(whose: str, limits: Limits, state: LimitState, now: float) -> list[str]:
+    """Each limit that is used up; asked for one by one, to tell them apart."""
+    lines = []
+    most = limits.concurrency
+    if most is not None and not bounds.room(Limits(concurrency=most), state, now):
+        lines.append(
+            f"{whose} has {times(most, 'call')} under way, which is all that it may: this job"
+            " begins when one of them has ended and its turn has come."
+        )
+    for unit, amount in limits.per_minute.items():
+        again_at = bounds.next_at(Limits(per_minute={unit: amount}), state, now)
+        if again_at is not None:
+            wait = span(timedelta(seconds=again_at - now))
+            lines.append(
+                f"{whose} has used up its {unit}, {amount:,} a minute: there is room again in"
+                f" {wait}, and this job begins when its turn has come."
+            )
+    return lines
+
+
+def _no_more_retries(store: Store, seen: _Seen) -> list[str]:
+    budget = seen.upstream.retry_budget
+    if budget is None:
+        return []
+    within = gates.window_seconds(seen.upstream)
+    observed = store.observed(seen.upstream.name, within_seconds=within)
+    calls = firsts(seen.upstream, observed, seen.now)
+    if gates.retries_left(seen.upstream, seen.gate, calls, seen.now) > 0:
+        return []
+    return [
+        (
+            f"The retry budget of its upstream {seen.upstream.name} is used up"
+            f" ({_allowed(budget)}): first calls go on, and it is tried again as soon as there is"
+            " room. That uses up no attempt."
+        )
+    ]
+
+
+def _allowed(budget: RetryBudget) -> str:
+    window = span(timedelta(seconds=budget.window_seconds))
+    return (
+        f"{budget.share:.0%} of the first calls of {window}, and {budget.floor_per_second:g} a"
+        " second"
+    )
 
 
 def _served(job: Job, workers: list[Present], now: datetime, *, waits_for_now: bool) -> list[str]:

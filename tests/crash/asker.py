@@ -26,7 +26,9 @@ def _migration(url: str) -> "partial[object]":
 
 
 def _verb(url: str, verb: str) -> "partial[object]":
-    return partial(VERBS[verb].ask, open_store(url, clock=ManualClock(NOW)))
+    store = open_store(url, clock=ManualClock(NOW))
+    settle_down(store._backend)
+    return partial(VERBS[verb].ask, store)
 
 
 def main() -> None:

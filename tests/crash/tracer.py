@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-from seawall.store import sqlite
+from seawall.store import sqlite_connection
 
 _ERRORS = (apsw.BusyError, apsw.IOError, apsw.FullError)
 
@@ -35,13 +35,13 @@ class Tracer:
         self._n = 0
         self._strike: Strike | None = None
         self._interrupted: apsw.Connection | None = None
-        opened = sqlite._Connection.__init__
+        opened = sqlite_connection.Connection.__init__
 
         def watched(connection: apsw.Connection, *given: Any) -> None:
             opened(connection, *given)
             connection.exec_trace = self._passing
 
-        replace(sqlite._Connection, "__init__", watched)
+        replace(sqlite_connection.Connection, "__init__", watched)
 
     def arm(self, n: int = 0, strike: Strike | None = None) -> None:
         """Count from 1 on, and strike at the N-th; without a number, only count."""
@@ -70,5 +70,7 @@ class Tracer:
     def _let_run(self) -> None:
         if self._interrupted is not None:
             limit = self._interrupted.time_limit
-            self._interrupted.set_progress_handler(limit.passed, sqlite._STEPS_BETWEEN_LOOKS)
+            self._interrupted.set_progress_handler(
+                limit.passed, sqlite_connection.STEPS_BETWEEN_LOOKS
+            )
             self._interrupted = None

@@ -20,9 +20,9 @@ from seawall.store.backend import Backend
 from seawall.store.values import (
     Advance,
     Answer,
-    Change,
     Claim,
     Enqueued,
+    Observation,
     Presence,
     Progress,
     Redrive,
@@ -42,7 +42,9 @@ PATIENCE_SECONDS = 20
 PRUNABLE, SUCCEEDING, RETRYING, FAILING, STOPPING, LAPSED, LAPSED_FOR_GOOD, LATE, FAILED = range(
     1, 10
 )
-QUEUED, DUE, DUE_TOO, BEGUN, NOT_BEGUN, KEYED, WRONG_DUE, WRONG_LEASE = range(10, 18)
+QUEUED, DUE, DUE_TOO, BEGUN, NOT_BEGUN, KEYED, GATED, GATED_AGAIN = range(10, 18)
+WRONG_DUE, WRONG_LEASE = range(18, 20)
+OLD_DISMISSED, OPEN, DISMISSED = range(20, 23)
 MOST_JOBS = 300
 
 _CLAIMABLE = wanted(tasks=("claimable",), lease_seconds=LEASE_SECONDS)
@@ -56,6 +58,7 @@ def prepare(store: Store, clock: ManualClock) -> None:
     store.report([Progress(token=_token(PRUNABLE), done=1)])
     store.settle([ended(_token(PRUNABLE), output="kept", traceback="here")])
     store.plan("hourly", "a spec", START)
+    store.observe([Observation("shop", "w1", firsts=1)])
     store.appear(_PRESENT)
     clock.advance((NOW - START).total_seconds() - 5)
     for run in (SUCCEEDING, RETRYING, FAILING, STOPPING):
@@ -73,12 +76,22 @@ def prepare(store: Store, clock: ManualClock) -> None:
     for run in (BEGUN, NOT_BEGUN):
         _add(store, run, begin=_RUNNING)
     _add(store, KEYED, key="taken")
+    _add(store, GATED, lane=Lane("gated", upstream="api"))
+    _add(store, GATED_AGAIN, lane=Lane("gated", upstream="api", retry=True))
+    with store.govern("shop") as desk:
+        desk.keep("before", gated=True)
     store.hold(Scope.QUEUE, "held", reason="a test")
     clock.advance(3_600)  # a clock that is wrong, for a while
     _add(store, WRONG_DUE)
     _add(store, WRONG_LEASE, begin=_RUNNING)
     store.hold(Scope.TASK, "wrong", reason="a test", seconds=60)
+    clock._now = START
+    for run in (OLD_DISMISSED, OPEN, DISMISSED):
+        _add(store, run, key=f"key{run}", begin=_RUNNING)
+        store.settle([ended(_token(run), Outcome.FAILED, traceback="here")])
+    store.dismiss([OLD_DISMISSED], note="a test")
     clock._now = NOW
+    store.dismiss([DISMISSED], note="a test")
 
 
 def _add(store: Store, run: int, **fields: Any) -> None:
@@ -114,7 +127,10 @@ def standing(store: Store) -> dict[str, Any]:
         "progress": {run: store.progress(run) for run in (PRUNABLE, SUCCEEDING, FAILED)},
         "fleet": store.workers(within_seconds=7_200),
         "schedules": [each._replace(last_job=each.last_job and 0) for each in store.planned()],
+        "letters": store.letters_of(list(jobs)),
         "holds": store.holds(),
+        "upstreams": store.watched(),
+        "observed": {name: store.observed(name, within_seconds=7_200) for name in ("api", "shop")},
         "books": (seen.entered, seen.present, seen.pruned),
     }
 
@@ -125,6 +141,10 @@ Ask = Callable[[Store], Any]
 Fits = Callable[[Any, Any], bool]
 
 
+def _claim_again(store: Store) -> list[Claim]:
+    return store.claim(wanted(tasks=("claimable",)))
+
+
 @dataclass(frozen=True)
 class Verb:
     ask: Ask
@@ -132,7 +152,11 @@ class Verb:
     """Whether an answer will do for an ask that may have been done before, beside the first."""
     may_double: bool = False
     """Jobs without a key may be there twice when they are asked for again."""
+    may_observe_twice: bool = False
+    """What was observed adds up: asked again after an ask that was done, it counts twice."""
     claims: tuple[int, ...] = ()
+    claim_again: Callable[[Store], list[Claim]] = _claim_again
+    """How these are claimed once they are back."""
 
 
 def _new(run: int, **fields: Any) -> Any:
@@ -183,7 +207,12 @@ def _exchanged_fits(found: Any, first: Any) -> bool:
     return len(results) == 1 and _done_or_already(found[0], first[0]) and found[1] == expected
 
 
-def _changed_fits(found: list[Change], first: list[Change]) -> bool:
+def _governed_fits(found: Any, first: Any) -> bool:
+    """It is done with all that belongs to it, or nothing of it is."""
+    return found in (first, (_DECIDED, []))
+
+
+def _changed_fits(found: list[Any], first: list[Any]) -> bool:
     return [each.state for each in found] == [each.state for each in first]
 
 
@@ -204,6 +233,25 @@ def _fired_fits(found: Enqueued | None, first: Enqueued) -> bool:
     return found is None or found.taken is first.taken
 
 
+_DECIDED = "decided"
+
+
+def _govern(store: Store) -> tuple[str, list[Claim]]:
+    """What stood written, and what was claimed: first tries and retries."""
+    asked = wanted(tasks=("gated",), lease_seconds=LEASE_SECONDS)
+    with store.govern("api", wait=True) as desk:
+        assert desk is not None
+        claims = [*desk.claim(asked), *desk.claim(asked._replace(retry=True))]
+        desk.keep(_DECIDED, gated=True, held_until=NOW, reason="a test")
+        return desk.state, claims
+
+
+def _drop(store: Store) -> None:
+    with store.govern("shop", wait=True) as desk:
+        assert desk is not None
+        desk.drop()
+
+
 _PRESENT = Presence(
     worker="w1", host="box", pid=1, version="1", queues=None, tasks=("work",), concurrency=1
 )
@@ -212,6 +260,17 @@ _ENDS = [
     ended(_token(RETRYING), Outcome.RETRIED),
     ended(_token(FAILING), Outcome.FAILED),
     ended(_token(STOPPING), Outcome.RETRIED),
+]
+_ENDS_OF_CALLS = [
+    *_ENDS[:1],
+    ended(
+        _token(RETRYING), Outcome.RETRIED, lane=Lane("work", upstream="new upstream", retry=True)
+    ),
+    *_ENDS[2:],
+]
+_CALLS = [
+    Observation("api", "w1", firsts=3, failures=2, micros=70),
+    Observation("shop", "w1", retries=1, denied=1, slow=1),
 ]
 _ENDS_WITH_CHILDREN = [
     ended(_token(SUCCEEDING), traceback="here", children=(_new(101), _new(102, key="new"))),
@@ -228,7 +287,13 @@ _RELEASES = [
     Release(token=_token(NOT_BEGUN)),
 ]
 _RECLAIMS = [lost(_token(LAPSED)), lost(_token(LAPSED_FOR_GOOD), None)]
-_REDRIVES = [Redrive(FAILED, Lane("work", priority=1)), Redrive(999)]
+_REDRIVES = [
+    Redrive(FAILED, Lane("work", priority=1)),
+    Redrive(999),
+    Redrive(OPEN, arguments="[2]", delay_seconds=5, by="ann"),
+    Redrive(DISMISSED, only_open=True),
+]
+_LETTERS = [OPEN, DISMISSED, QUEUED, 999]
 _WITH_KEYS = [_new(102, key="new"), new_job(key="taken"), new_job("[2]", key="taken"), _new(103)]
 _MANY_WITH_KEYS = [_new(300 + n, key=f"new{n}") for n in range(3)]
 
@@ -251,6 +316,25 @@ VERBS: dict[str, Verb] = {
     ),
     "advance": Verb(lambda s: s.advance(_ADVANCES), _done_or_already),
     "settle": Verb(lambda s: s.settle(_ENDS), _done_or_already),
+    "observe with settle": Verb(
+        lambda s: s.settle(_ENDS_OF_CALLS, _CALLS), _done_or_already, may_observe_twice=True
+    ),
+    "observe with exchange": Verb(
+        lambda s: s.exchange(_ENDS_OF_CALLS, _CLAIMABLE, observations=_CALLS),
+        _exchanged_fits,
+        may_observe_twice=True,
+        claims=(DUE, DUE_TOO),
+    ),
+    "govern": Verb(
+        _govern,
+        _governed_fits,
+        claims=(GATED, GATED_AGAIN),
+        claim_again=lambda s: _govern(s)[1],
+    ),
+    "drop": Verb(_drop, _same),
+    "forget observations": Verb(
+        lambda s: s.forget_observations(older_than_seconds=60), _same_or_nothing
+    ),
     "settle with children": Verb(lambda s: s.settle(_ENDS_WITH_CHILDREN), _done_or_already),
     "report": Verb(lambda s: s.report(_TOLD), _same),
     "appear": Verb(lambda s: s.appear(replace(_PRESENT, running=1)), _same),
@@ -274,6 +358,10 @@ VERBS: dict[str, Verb] = {
     "cancel": Verb(lambda s: s.cancel([QUEUED, SUCCEEDING, FAILED]), _changed_fits),
     "hold": Verb(lambda s: s.hold(Scope.UPSTREAM, "shop", reason="down", seconds=60), _same),
     "resume": Verb(lambda s: s.resume(Scope.QUEUE, "held"), _same_or_nothing),
+    "dismiss": Verb(lambda s: s.dismiss(_LETTERS, note="why", by="ann"), _same),
+    "undismiss": Verb(lambda s: s.undismiss(_LETTERS), _changed_fits),
+    "prune dismissed": Verb(lambda s: s.prune_dismissed(older_than_seconds=60), _same_or_nothing),
+    "new letters": Verb(lambda s: s.new_letters(every=2), _same_or_nothing),
     "prune": Verb(lambda s: s.prune(State.SUCCEEDED, older_than_seconds=60), _same_or_nothing),
 }
 

@@ -8,6 +8,7 @@ import pytest
 
 from seawall.__main__ import main
 from tests.support.doors import TASKS, Started
+from tests.support.terminal import Terminal
 
 _NUMBERS = count()
 
@@ -70,3 +71,16 @@ def start(seawall):
         if each.process.poll() is None:
             each.process.kill()
         each.process.wait()
+
+
+@pytest.fixture
+def terminal(seawall):
+    made = []
+
+    def begin(*words, **how):
+        made.append(Terminal(seawall.folder, *words, **how))
+        return made[-1]
+
+    yield begin
+    for each in made:
+        each.close()

@@ -292,6 +292,8 @@ def test_the_demo_tells_its_story_and_accounts_for_every_job(seawall):
     assert re.search(r"^lost with the killed worker, run again +[1-9]", text, re.MULTILINE)
     assert "NOT_FOUND 404" in text
     assert "UNAUTHORIZED 401" in text
+    assert "held, its calls fail" in text
+    assert re.search(r"It is back. It was called \d{1,2} times meanwhile", text)
     assert "No job is lost" in text
     assert "sk-demo" not in text
     assert "Look around: cd here" in text

@@ -45,7 +45,7 @@ def test_a_sound_store_is_said_to_be(seawall, url):
         enqueued(store)
     found = checks(seawall, "--url", url)
     assert {each["verdict"] for each in found.values()} == {"ok"}
-    names = {"versions", "store", "indexes", "claim", "workers", "served", "leases"}
+    names = {"versions", "store", "indexes", "claim", "workers", "served", "leases", "letters"}
     assert found.keys() == (names if url == URL else {*names, "clock"})
     printed = seawall("doctor", "--url", url)
     assert "ok       claim" in printed

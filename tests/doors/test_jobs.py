@@ -222,6 +222,7 @@ def test_a_number_must_be_one(seawall, command):
 LOOKING = (
     ("jobs",), ("job", "1"), ("why", "1"), ("cancel", "1"), ("retry", "1"), ("workers",),
     ("queues",), ("queues", "pause", "x"), ("queues", "resume", "x"), ("schedules",),
+    ("dead",), ("dead", "show", "1"), ("redrive", "1"), ("dismiss", "1", "--note", "x"),
 )  # fmt: skip
 
 
@@ -250,7 +251,7 @@ def test_a_server_that_is_away_is_one_line_without_its_password(seawall, words):
 
 @pytest.mark.parametrize("words", [*LOOKING, ("worker",), ("enqueue",), ("doctor",)], ids=" ".join)
 def test_help_teaches_with_an_example(seawall, words):
-    command = words[:2] if words[0] == "queues" else words[:1]
+    command = words[:2] if words[0] in ("queues", "dead") else words[:1]
     text = " ".join(seawall(*command, "--help").split())
     assert f"Example: seawall {command[0]}" in text
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from seawall import Backoff, FaultError, Policy, Rule, Seawall, Skip, Snooze, current_job
+from seawall import Backoff, FaultError, Policy, Rule, Seawall, Skip, Snooze, current_job, upstream
 
 _SOON = Backoff(curve="fixed", base_seconds=0.1, jitter="none")
 QUICK = Policy(
@@ -112,6 +112,12 @@ def slow_plain(seconds: float) -> None:
     time.sleep(seconds)
     work.enqueue()
     leave("ended")
+
+
+@app.task(isolated=True, policy="once")
+def calls_apart() -> None:
+    with upstream("vision"):
+        leave("called")
 
 
 @app.task(isolated=True, policy="patient")
@@ -253,3 +259,27 @@ async def long_tick() -> None:
 if "LIFE_SCHEDULES" in os.environ:
     app.schedule(tick.job(), every=1.0, overlap="allow", missed="all")
     app.schedule(long_tick.job(), every=1.0, overlap="skip")
+
+
+# --- what must not be kept ------------------------------------------------------------------------
+
+
+@app.on_capture
+def hide(text: str) -> str:
+    if "break the hook" in text:
+        raise ValueError(text)
+    return text.replace("s3cr3t", "…")
+
+
+@app.task(policy="once")
+def captures(text: str, fail: bool = False) -> None:
+    current_job().capture(text)
+    if fail:
+        raise FaultError("INVALID_RESPONSE", "no JSON", raw_output=f"raised {text}")
+
+
+@app.task(policy="once", isolated=True)
+def captures_apart(text: str, fail: bool = False) -> None:
+    current_job().capture(text)
+    if fail:
+        raise FaultError("INVALID_RESPONSE", "no JSON", raw_output=f"raised {text}")

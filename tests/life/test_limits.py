@@ -124,6 +124,8 @@ def test_running_jobs_of_each_kind_are_cancelled_and_so_are_queued_ones(
 def test_a_job_that_runs_past_its_deadline_has_expired_and_so_has_one_that_waits(
     store: Store, crew: Crew, effects: Effects
 ):
+    worker = crew.start(concurrency=2, queues=["default"])
+    worker.await_("worker_started")  # which may take longer than the deadlines
     soon = timedelta(seconds=2.0)
     running = enqueued(
         store,
@@ -132,7 +134,6 @@ def test_a_job_that_runs_past_its_deadline_has_expired_and_so_has_one_that_waits
     )
     (waiting,) = enqueued(store, tasks.work.using(deadline=soon, queue="nobody's").job())
     (later,) = enqueued(store, tasks.work.using(deadline=soon, run_after=timedelta(hours=1)).job())
-    worker = crew.start(concurrency=2, queues=["default"])
     for each in await_state(store, State.FAILED, *running, waiting, later):
         assert each.last_fault is not None
         assert each.last_fault.code is FaultCode.EXPIRED

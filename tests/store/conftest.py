@@ -17,14 +17,17 @@ from tests.support.kinds import KINDS
 _TABLES = (
     "lane", "hold", "job", "job_data", "job_key", "job_tag", "output", "attempt", "evidence",
     "progress", "worker", "turn", "schedule", "intake",
+    "upstream", "observation", "dead_letter",
+    "run", "run_change", "run_tally", "usage",
 )  # fmt: skip
 # Far quicker than TRUNCATE for the few rows of a test.
 _EMPTY = (
     "".join(f"DELETE FROM seawall.{table};" for table in _TABLES)
     + """
 UPDATE seawall.tally SET jobs = 0 WHERE jobs <> 0;
+UPDATE seawall.told SET until = '-infinity';
 SELECT setval('seawall.job_id_seq', 1, false), setval('seawall.lane_id_seq', 1, false),
-    setval('seawall.intake_id_seq', 1, false);
+    setval('seawall.intake_id_seq', 1, false), setval('seawall.run_id_seq', 1, false);
 """
 )
 

@@ -12,8 +12,8 @@ from seawall.clock import ManualClock
 from seawall.model import Lane, Outcome, Token
 from seawall.states import State
 from seawall.store import open_store
+from seawall.store.claiming import ATTEMPTS_REMEMBERED
 from seawall.store.lanes import MARGIN
-from seawall.store.ledger import ATTEMPTS_REMEMBERED
 from seawall.store.values import MOST_ROWS, Advance, Redrive, Release
 from tests.support.kinds import shared
 from tests.support.ledger import claimed, ended, enqueued, failed, lost, new_job, wanted
@@ -327,7 +327,7 @@ def test_what_was_done_while_a_snapshot_is_held_is_not_read_again_by_each_claim(
 
 def _blocks_read(store, since):
     """Blocks that a claim of nothing looks at when its visit begins there."""
-    visit = store._lanes.visit(["default"], ["work"])
+    visit = store._lanes.visit(wanted())
     marks = (
         [None] * len(visit.order)
         if since == "-infinity"
@@ -337,7 +337,7 @@ def _blocks_read(store, since):
         "now": None, "worker": "w", "lease": 1, "limit": 10, "prefetch": False, "known": visit.known,
         "remembered": ATTEMPTS_REMEMBERED,
         "queues": ["default"], "tasks": ["work"], "visit": store._backend.ids(visit.order),
-        "since": store._backend.times(marks),
+        "since": store._backend.times(marks), "locked": False, "guarded": [],
     }  # fmt: skip
     explain = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + store._backend._sql["claim"]
     with store._backend._connected() as connection:

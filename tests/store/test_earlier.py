@@ -4,7 +4,7 @@ import pytest
 
 from seawall.faults import Fault, FaultCode
 from seawall.model import Lane, Outcome
-from seawall.store.ledger import ATTEMPTS_REMEMBERED
+from seawall.store.claiming import ATTEMPTS_REMEMBERED
 from seawall.store.values import Advance, Earlier, Redrive, Release
 from tests.support.ledger import TIMEOUT, WORKER_LOST, claimed, ended, lost, wanted
 

@@ -285,6 +285,38 @@ def test_a_thousand_at_once_are_the_same_as_one_by_one(store, clock):
     assert store.verify().entered == MOST_ROWS + 60
 
 
+@pytest.mark.parametrize("many", [1, 2, MOST_ROWS])
+def test_plain_jobs_are_written_in_their_order_with_what_is_theirs(store, clock, many):
+    """They go a shorter way than others: the same must come of it, in one write."""
+    lanes = [Lane(task="work"), Lane(task="work", stage=1)]
+    jobs = [
+        new_job(
+            f"[{n}]",
+            lane=lanes[n % 2],
+            owner=f"o{n}" if n % 3 else None,
+            request_id=f"r{n}" if n % 5 else None,
+        )
+        for n in range(many)
+    ]
+    enqueued(store, new_job("[-1]", key="first"))
+    writes = []
+    whole = store._backend.enqueue_plain
+    store._backend.enqueue_plain = lambda *given: writes.append(len(given[1])) or whole(*given)
+    ids = enqueued(store, *jobs)
+
+    assert writes == [many]
+    assert ids == list(range(ids[0], ids[0] + many))
+    taken = store.claim(wanted(MOST_ROWS)) + store.claim(wanted(MOST_ROWS))
+    claims = {claim.token.job_id: claim for claim in taken}
+    for job_id, job in zip(ids, jobs, strict=True):
+        claim = claims[job_id]
+        assert (claim.arguments, claim.owner) == (job.arguments, job.owner)
+        assert (claim.request_id, claim.lane) == (job.request_id, job.lane)
+        assert claim.due_at == clock.now()
+    assert store.verify().entered == many + 1
+    assert store.verify().ok
+
+
 @pytest.mark.parametrize("copies", [1, 20])
 def test_awkward_text_comes_back_as_it_was_given(store, copies):
     jobs = [new_job(text, request_id="日本 🌊") for text in AWKWARD * copies]

@@ -144,3 +144,22 @@ def test_waiting_for_a_lock_does_not_eat_into_the_new_leases(postgres_urls, vers
         assert [answer.result for answer in answers] == [Result.DONE]
         assert [claim.token.job_id for claim in claims] == [second]
         assert claims[0].lease_until > store.now()
+
+
+def test_what_prefetch_passes_over_is_found_for_a_free_slot(store, clock):
+    """Its watermarks are its own: a job that was lost before stands behind them."""
+    (claim,) = claimed(store, new_job())
+    clock.advance(60)
+    store.reclaim([lost(claim.token, 0)])
+    clock.advance(30)
+    others = enqueued(store, *[new_job() for _ in range(4)])
+    clock.advance(1)
+    ahead = wanted(2, prefetch=True)
+
+    for _ in range(2):
+        _, claims = store.exchange([], ahead)
+        assert len(claims) == 2
+        assert {each.token.job_id for each in claims} <= set(others)
+    _, claims = store.exchange([], wanted(1))
+
+    assert [each.token.job_id for each in claims] == [claim.token.job_id]

@@ -1,8 +1,8 @@
 """Any sequence of verbs, crashes and clock jumps leaves every store where the plain model stands.
 
 Hypothesis drives a store and `LedgerModel` side by side: three workers with jobs in their hands, a
-person, upkeep, dead workers whose writes arrive late, and a clock that passes, jumps ahead and goes
-back. After every step all answers, all jobs, their history and the books must be the model's, whose
+person, upkeep, those who decide about upstreams, dead workers whose writes arrive late, and a clock
+that passes, jumps ahead and goes back. After every step all answers, all jobs, their history and the books must be the model's, whose
 states move by `states.step` alone. The last tests break a store on purpose and see it caught.
 
 The machine has one rule, which draws what happens next: of many rules Hypothesis would switch off
@@ -13,7 +13,9 @@ half for each sequence, and what takes a claim, a lapse, a reclaim and a late wr
 import os
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -33,6 +35,7 @@ from seawall.clock import ManualClock
 from seawall.model import SETTLING_OUTCOMES, Begin, Lane, NewJob, Outcome, Token
 from seawall.states import FINISHED, State
 from seawall.store import Store, open_store, values
+from seawall.store.letters import LetterFilter, LetterState
 from tests.support.ledger import ended, lost
 from tests.support.ledger_model import LedgerModel
 
@@ -52,8 +55,11 @@ LANES = (
     Lane(task="b"),
     Lane(task="b", queue="other", priority=5),
     Lane(task="b", queue="other", priority=-1, upstream="api"),
+    Lane(task="a", upstream="shop:one", owner="one"),
+    Lane(task="a", run=7),
 )
-HELD = tuple(zip(values.Scope, ("other", "a", "api"), strict=True))
+UPSTREAMS = ("api", "shop:one")
+HELD = tuple(zip(values.Scope, ("other", "a", "api", "7"), strict=True))
 
 
 def seldom(*values):
@@ -87,6 +93,18 @@ wishes = st.builds(
     limit=st.integers(1, 6),
     lease_seconds=st.sampled_from([5.0, LEASE, 1_000.0]),
     prefetch=st.booleans(),
+    upstream=st.none(),
+    retry=st.just(False),
+    without=st.just(frozenset()),
+    guarded=st.sampled_from([frozenset()] * 4 + [frozenset({"api"}), frozenset({"shop"})]),
+    owner=st.none(),
+)
+"""Plain claims; what is asked for at an upstream's desk is drawn there."""
+observations = st.builds(
+    values.Observation,
+    upstream=st.sampled_from(UPSTREAMS),
+    worker=st.sampled_from(WORKERS[:2]),
+    **dict.fromkeys(values.Observation._fields[2:], st.integers(0, 3)),
 )
 
 EVENTS: list[tuple[str, int, Callable]] = []
@@ -111,6 +129,10 @@ class JumpingClock(ManualClock):
 
     def jump(self, seconds: float) -> None:
         self._now += timedelta(seconds=seconds)
+
+
+class ChangedMindError(Exception):
+    """Whoever decided about an upstream leaves without having decided."""
 
 
 Opened = Callable[[JumpingClock, random.Random], Store]
@@ -158,8 +180,13 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @event(7)
     def claim(self, draw):
-        wanted = draw(wishes)
+        wanted = self.wish(draw)
         self.take(wanted, self.store.claim(wanted))
+
+    def wish(self, draw) -> values.Wanted:
+        """A plain claim, which may know of some upstreams that they are gated."""
+        knows = draw(st.booleans())
+        return draw(wishes)._replace(without=self.model.gated() if knows else frozenset())
 
     def take(self, wanted: values.Wanted, claims: list[values.Claim]) -> None:
         self.model.claim(wanted, claims)
@@ -171,11 +198,13 @@ class LedgerMachine(RuleBasedStateMachine):
     @event(2, someone_holds_a_job)
     def exchange(self, draw):
         batch = [self.request(draw, "settle", token) for token in self.picked(draw)]
-        wanted = draw(wishes)
-        answers, claims = self.store.exchange(batch, wanted)
+        wanted, seen = self.wish(draw), draw(st.lists(observations, max_size=3))
+        answers, claims = self.store.exchange(batch, wanted, observations=seen)
         assert answers == [self.model.settle(each) for each in batch]
         self.written("settle", batch, answers)
         self.take(wanted, claims)
+        for each in seen:
+            self.model.observe(each)
 
     @event(3, someone_holds_a_job)
     def another_worker_takes_over(self, draw):
@@ -211,7 +240,16 @@ class LedgerMachine(RuleBasedStateMachine):
         outcome = draw(outcomes)
         if outcome in (Outcome.RETRIED, Outcome.SNOOZED):
             how["delay_seconds"] = draw(delays)
+        if outcome is Outcome.RETRIED and draw(st.booleans()):
+            how["lane"] = self.where_it_waits(token, draw)
         return ended(token, outcome, **how)
+
+    def where_it_waits(self, token: Token, draw) -> Lane | None:
+        """Among the retries at its upstream or, now and then, among the others again."""
+        record = self.model.jobs.get(token.job_id)
+        if record is None or not record.lane.upstream:
+            return None
+        return replace(record.lane, retry=draw(st.sampled_from([True, True, False])))
 
     def ask(self, verb: str, batch: list) -> None:
         """Ask the store and the model the same."""
@@ -234,6 +272,51 @@ class LedgerMachine(RuleBasedStateMachine):
             done = [token for token in hand if used.get(token) is values.Result.DONE]
             self.hands[worker] = kept + [token.next() for token in done if verb == "advance"]
         self.zombies += [token for token in used if token not in self.zombies]
+
+    # --- upstreams ----------------------------------------------------------------------------
+
+    @event(6)
+    def govern(self, draw):
+        """Decide about an upstream and take some of its jobs, or change one's mind about both."""
+        name = draw(st.sampled_from(UPSTREAMS))
+        asked = draw(st.lists(st.tuples(wishes, st.booleans(), seldom("", "one")), max_size=3))
+        wanted = [w._replace(upstream=name, retry=retry, owner=of) for w, retry, of in asked]
+        decides = draw(st.sampled_from(["gates", "gates", "opens", "drops", "nothing", "regrets"]))
+        before = self.model.watched.get(name)
+        with suppress(ChangedMindError), self.store.govern(name, wait=draw(st.booleans())) as desk:
+            assert desk.state == (before.state if before else "")
+            assert desk.now == self.clock.now()
+            assert desk.observed(within_seconds=100) == self.model.seen_at(name, 100)
+            claims = [desk.claim(each._replace(upstream=None)) for each in wanted]
+            if decides in ("gates", "opens"):
+                self.keep(draw, desk, gated=decides == "gates")
+            if decides == "drops":
+                desk.drop()
+                self.model.watched.pop(name, None)
+            if decides == "regrets":
+                desk.keep("nobody will know", gated=True)
+                raise ChangedMindError
+            for each, taken in zip(wanted, claims, strict=True):
+                self.take(each, taken)
+
+    def keep(self, draw, desk, *, gated: bool) -> None:
+        state, until = draw(st.sampled_from(["a", "b"])), self.at(draw(seldom(50.0)))
+        desk.keep(state, gated=gated, held_until=until, reason="because")
+        self.model.keep(values.Watched(desk.name, state, gated, until, "because"))
+
+    @event(1)
+    def look_where_something_is_due(self, draw):
+        wanted, names = draw(wishes), draw(st.sets(st.sampled_from(UPSTREAMS)))
+        found = self.store.due_at(wanted, names)
+        assert len(found) == len(set(found))
+        assert set(found) == self.model.due_at(wanted, names)
+
+    @event(1)
+    def observe(self, draw):
+        seen = draw(st.lists(observations, min_size=1, max_size=4))
+        self.store.observe(seen)
+        for each in seen:
+            self.model.observe(each)
 
     # --- asking -------------------------------------------------------------------------------
 
@@ -324,6 +407,20 @@ class LedgerMachine(RuleBasedStateMachine):
         assert pruned == len(gone) == min(limit, len(old))
         self.model.prune(gone)
 
+    @event(2, lambda machine: machine.model.prunable_dismissed(-1e9))
+    def prune_dismissed(self, draw):
+        age, limit = draw(delays), draw(limits)
+        old = self.model.prunable_dismissed(age)
+        pruned = self.store.prune_dismissed(older_than_seconds=age, limit=limit)
+        gone = old - self.store.jobs(list(old)).keys()
+        assert pruned == len(gone) == min(limit, len(old))
+        self.model.prune(gone)
+
+    @event(1)
+    def tell_of_new_letters(self, draw):
+        every = draw(limits)
+        assert self.store.new_letters(every=every) == self.model.new_letters(every)
+
     @event(1)
     def fold(self, draw):
         assert self.store.fold(limit=draw(limits)) >= 0
@@ -349,9 +446,28 @@ class LedgerMachine(RuleBasedStateMachine):
         failed = [r.id for r in self.model.jobs.values() if r.state is State.FAILED]
         ids = dict.fromkeys([draw(st.sampled_from(failed)), *self.named(draw)])
         first = {job_id: record.asked.lane for job_id, record in self.model.jobs.items()}
-        back = draw(st.booleans())
-        batch = [values.Redrive(job_id, first.get(job_id) if back else None) for job_id in ids]
+        back, delay = draw(st.booleans()), draw(st.sampled_from([0.0, 0.0, 20.0]))
+        edited, only_open = draw(seldom("[1]", "[2]")), draw(st.booleans())
+        batch = [
+            values.Redrive(
+                job_id, first.get(job_id) if back else None, arguments=edited,
+                delay_seconds=delay, only_open=only_open, by=draw(seldom("ann")),
+            )
+            for job_id in ids
+        ]  # fmt: skip
         assert self.store.redrive(batch) == [self.model.redrive(each) for each in batch]
+
+    @event(2, lambda machine: machine.model.letters())
+    def deal_with_a_letter(self, draw):
+        ids = [draw(st.sampled_from(self.model.letters())).job_id, *self.named(draw)]
+        if draw(st.integers(0, 2)):
+            note, by = draw(st.sampled_from(["one", "two"])), draw(seldom("ann"))
+            answers = self.store.dismiss(ids, note=note, by=by)
+            assert answers == [self.model.dismiss(job_id, note, by) for job_id in ids]
+        else:
+            distinct = list(dict.fromkeys(ids))
+            answers = self.store.undismiss(distinct)
+            assert answers == [self.model.undismiss(job_id) for job_id in distinct]
 
     @event(1)
     def hold(self, draw):
@@ -372,6 +488,11 @@ class LedgerMachine(RuleBasedStateMachine):
         found = self.store.jobs(self.model.ever)
         assert found == {job_id: record.as_job() for job_id, record in self.model.jobs.items()}
         assert self.store.counts() == self.model.counts()
+
+    @invariant()
+    def every_letter_reads_as_the_model_says(self):
+        expected = {letter.job_id: letter for letter in self.model.letters()}
+        assert self.store.letters_of(self.model.ever) == expected
 
     @invariant()
     def history_and_outputs_are_those_of_the_model(self):
@@ -397,7 +518,23 @@ class LedgerMachine(RuleBasedStateMachine):
         assert found.entered == sum(found.present.values()) + found.pruned
         holds = {(held.scope, held.name): held for held in self.store.holds()}
         assert holds == model.holds_in_force()
+        assert self.store.watched() == [each for _, each in sorted(model.watched.items())]
+        for name in UPSTREAMS:
+            assert self.store.observed(name, within_seconds=5_000) == model.seen_at(name, 5_000)
         assert self.store.lapsed() == model.lapsed()
+        self.the_lists_of_letters_agree()
+
+    def the_lists_of_letters_agree(self) -> None:
+        """As lists, as counts and as groups, whatever order the clock gave them."""
+        letters = self.model.letters()
+        assert list(self.store.letters(LetterFilter())) == letters
+        for state in LetterState:
+            here = [letter for letter in letters if letter.state is state]
+            which = LetterFilter(state=state)
+            assert list(self.store.letters(which)) == here
+            assert sum(pile.letters for pile in self.store.count_letters(which)) == len(here)
+            groups = {group.fingerprint: group.count for group in self.store.letter_groups(which)}
+            assert groups == Counter(letter.fingerprint for letter in here)
 
 
 def some(tokens: list[Token]):
@@ -456,7 +593,42 @@ def never_straightens(store):
     store.straighten = lambda: values.Straightened(0, 0, 0)
 
 
-@pytest.mark.parametrize("broken_by", [settles_for_anyone, forgets_who_was_lost, never_straightens])
+def takes_what_is_gated(store):
+    """Where it finds nothing else."""
+    honest = store.claim
+    store.claim = lambda wanted: honest(wanted) or honest(wanted._replace(upstream="api"))
+
+
+def forgets_that_one_came_back(store):
+    """The letter of a job that fails again looks like a new one."""
+    honest = store.letters_of
+    store.letters_of = lambda ids: {
+        job_id: replace(letter, times=1) for job_id, letter in honest(ids).items()
+    }
+
+
+def redrives_what_was_dismissed(store):
+    honest = store.redrive
+    store.redrive = lambda batch: honest([each._replace(only_open=False) for each in batch])
+
+
+def lets_retries_wait_among_the_others(store):
+    honest = store.settle
+    store.settle = lambda batch: honest([replace(each, lane=None) for each in batch])
+
+
+@pytest.mark.parametrize(
+    "broken_by",
+    [
+        settles_for_anyone,
+        forgets_who_was_lost,
+        never_straightens,
+        takes_what_is_gated,
+        lets_retries_wait_among_the_others,
+        forgets_that_one_came_back,
+        redrives_what_was_dismissed,
+    ],
+)
 def test_a_broken_store_is_caught(broken_by):
     def opened(clock: JumpingClock, turns: random.Random) -> Store:
         store = open_store("sqlite://", clock=clock, rng=turns)

@@ -1,14 +1,16 @@
 """Migrations go forward, once each, all together, and never over a store that is not ours."""
 
 import threading
+from dataclasses import replace
 
 import psycopg
 import pytest
 
 from seawall.errors import StoreError, StoreVersionError
-from seawall.model import Outcome
+from seawall.model import Lane, Outcome
 from seawall.store import _backend, migrate, open_store, statements
-from seawall.store.values import Filter
+from seawall.store.letters import LetterFilter
+from seawall.store.values import Filter, Scope
 from tests.support.kinds import on_postgres, shared
 from tests.support.ledger import claimed, ended, enqueued, new_job, wanted
 
@@ -90,8 +92,8 @@ def test_a_store_that_is_newer_than_the_code_is_refused_with_a_clear_line(new_ur
         with pytest.raises(StoreVersionError) as refused:
             open_store(new_url)
         assert str(refused.value) == (
-            "the store is newer than this version of seawall: it has 9999_more, and 0002_workers is"
-            " the last known here; upgrade seawall"
+            "the store is newer than this version of seawall: it has 9999_more, and"
+            f" {_known(store)[-1][0]} is the last known here; upgrade seawall"
         )
         assert job_id in store.jobs([job_id])
 
@@ -174,20 +176,38 @@ def _first_release(url):
             session.script(rows)
             if backend.dialect == "postgres":
                 session.script("SELECT setval('seawall.job_id_seq', 2)")
-        return backend.all("read_attempts", job=1, after=0, limit=9)
+        return _attempts(backend)
     finally:
         backend.close()
+
+
+def _attempts(backend):
+    """The history of the first job, in the columns that there always were."""
+    columns = (
+        "job, seq, cycle, stage, worker, started_at, finished_at, outcome, fault, delay, policy"
+    )
+    if backend.dialect == "sqlite":
+        asked = f"SELECT {columns} FROM seawall_attempt WHERE job = 1 ORDER BY seq"
+        return backend._connection.execute(asked).fetchall()
+    with backend._connected() as connection:
+        asked = f"SELECT {columns} FROM seawall.attempt WHERE job = 1 ORDER BY seq"
+        return connection.execute(asked).fetchall()
 
 
 @shared
 def test_a_store_of_the_first_release_keeps_its_jobs_and_their_history(new_url):
     before = _first_release(new_url)
     with open_store(new_url) as store:
-        assert store._backend.all("read_attempts", job=1, after=0, limit=9) == before
+        assert _attempts(store._backend) == before
         assert store.verify().ok
         failed, queued = store.jobs([1, 2]).values()
         assert (failed.state, failed.key, failed.tags) == ("failed", "k", ())
         assert [job.id for job in store.page(Filter(owner="o"))] == [failed.id]
+        (letter,) = store.letters(LetterFilter())
+        assert (letter.job_id, letter.state, letter.owner) == (failed.id, "open", "o")
+        assert (letter.fault, letter.attempts, letter.times) == (failed.last_fault, 1, 1)
+        assert letter.first_at == letter.last_at == failed.finished_at
+        assert store.new_letters(every=1) == 0  # nobody is told of what failed long ago
 
         (claim,) = store.claim(wanted())
         assert [past.delay_seconds for past in store.earlier(claim)] == [5.0]
@@ -197,6 +217,77 @@ def test_a_store_of_the_first_release_keeps_its_jobs_and_their_history(new_url):
         assert [each.outcome for each in store.attempts(queued.id)] == ["retried", "snoozed"]
         with pytest.raises(Exception, match="attempts are never changed"):
             _change_history(store)
+        assert store.verify().ok
+
+
+LANES_BEFORE = (
+    Lane(task="work"),
+    Lane(task="work", upstream="api", priority=-3, owner="o"),
+    Lane(task="work", queue="second", stage=2, upstream="api"),
+)
+
+
+def _second_release(url):
+    """A store as 0002 left it: lanes that no longer begin at 1, with jobs in them. Answers all."""
+    backend = _backend(url)
+    prefix = "seawall_" if backend.dialect == "sqlite" else "seawall."
+    now = "1767225600000000" if backend.dialect == "sqlite" else "'2026-01-01T00:00:00Z'"
+    lanes = ", ".join(
+        f"({at}, '{lane.queue}', 'work', {lane.stage}, '{lane.upstream}', {lane.priority}, '{lane.owner}')"
+        for at, lane in zip((3, 5, 8), LANES_BEFORE, strict=True)
+    )
+    given = "" if backend.dialect == "sqlite" else "OVERRIDING SYSTEM VALUE"
+    rows = f"""
+    INSERT INTO $lane (id, queue, task, stage, upstream, priority, owner) {given} VALUES {lanes};
+    INSERT INTO $job (id, lane, state, due_at, stage, created_at) {given}
+    VALUES (1, 3, 'queued', {now}, 0, {now}), (2, 5, 'queued', {now}, 0, {now}),
+        (4, 8, 'queued', {now}, 2, {now});
+    INSERT INTO $job_data (job, codec, arguments)
+    VALUES (1, 'json', '[1]'), (2, 'json', '[2]'), (4, 'json', '[4]');
+    INSERT INTO $hold (scope, name, held_at, reason) VALUES ('queue', 'second', {now}, 'a test');
+    UPDATE $tally SET jobs = 3 WHERE name = 'enqueued';
+    """.replace("$", prefix)
+    try:
+        migrate.bring_up(backend, statements.migrations(backend.dialect)[:3])
+        with backend.migrating() as session:
+            session.script(rows)
+            for table, last in (("job", 4), ("lane", 8)) if backend.dialect == "postgres" else ():
+                session.script(f"SELECT setval('seawall.{table}_id_seq', {last})")
+    finally:
+        backend.close()
+
+
+@shared
+def test_a_store_of_the_second_release_keeps_its_lanes_with_their_ids(new_url):
+    _second_release(new_url)
+    with open_store(new_url) as store:
+        assert store.verify().ok
+        assert store._lanes.every() == dict(zip((3, 5, 8), LANES_BEFORE, strict=True))
+        jobs = store.jobs([1, 2, 4])
+        assert [(job.queue, job.stage, job.priority) for job in jobs.values()] == [
+            (lane.queue, lane.stage, lane.priority) for lane in LANES_BEFORE
+        ]
+        assert [hold.name for hold in store.holds()] == ["second"]
+
+        first, second = store.claim(wanted(queues=None))
+        assert [claim.lane for claim in (first, second)] == list(LANES_BEFORE[:2])
+        store.resume(Scope.QUEUE, "second")
+        assert [claim.lane for claim in store.claim(wanted(queues=None))] == [LANES_BEFORE[2]]
+
+
+@shared
+def test_and_its_lanes_take_no_other_number_and_can_have_one_for_retries(new_url):
+    _second_release(new_url)
+    again = replace(LANES_BEFORE[1], retry=True)
+    with open_store(new_url) as store, open_store(new_url) as other:
+        with store.govern("api") as desk:
+            (claim,) = desk.claim(wanted())
+        store.settle([ended(claim.token, Outcome.RETRIED, delay_seconds=0, lane=again)])
+        enqueued(other, new_job(lane=LANES_BEFORE[0]), new_job(lane=Lane(task="new")))
+
+        lanes = other._lanes.every()
+        assert list(lanes) == [3, 5, 8, 9, 10]
+        assert (lanes[9], lanes[10]) == (again, Lane(task="new"))
         assert store.verify().ok
 
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from seawall.errors import ConfigurationError, StoreError, StoreUnavailableError
-from seawall.store import open_store, sqlite
+from seawall.store import open_store, sqlite, sqlite_connection
 from tests.support import postgres
 from tests.support.kinds import shared
 from tests.support.ledger import enqueued, new_job
@@ -282,14 +282,14 @@ def test_a_child_forked_while_another_thread_opens_the_file_loses_nothing(tmp_pa
     url = f"sqlite:///{tmp_path}/jobs.db"
     open_store(url).close()
     opening, go_on = threading.Event(), threading.Event()
-    switch = sqlite._Connection.begin_to_keep_a_log
+    switch = sqlite_connection.Connection.begin_to_keep_a_log
 
     def slowly(connection):
         switch(connection)
         opening.set()
         go_on.wait(10)
 
-    monkeypatch.setattr(sqlite._Connection, "begin_to_keep_a_log", slowly)
+    monkeypatch.setattr(sqlite_connection.Connection, "begin_to_keep_a_log", slowly)
     opened = []
     thread = threading.Thread(target=lambda: opened.append(open_store(url)))
     thread.start()

@@ -48,6 +48,21 @@ def test_every_verb_of_a_workers_life_works_behind_a_pooler(pooled_url):
         assert store.verify().ok
 
 
+def test_one_at_a_time_decides_about_an_upstream_behind_a_pooler_too(direct_url, pooled_url):
+    with open_store(direct_url) as direct, open_store(pooled_url) as behind:
+        enqueued(direct, new_job(lane=Lane(task="work", upstream="api")))
+        for first, second in [(behind, direct), (direct, behind), (behind, behind)]:
+            with first.govern("api") as desk:
+                with second.govern("api") as told:
+                    assert told is None
+                desk.keep("decided", gated=True)
+        with behind.govern("api", wait=True) as desk:
+            assert desk.state == "decided"
+            assert len(desk.claim(wanted())) == 1
+            desk.drop()
+        assert direct.watched() == []
+
+
 def test_many_threads_share_few_connections_without_mixing_their_statements(pooled_url):
     """With prepared statements one client would run what another had prepared."""
     with open_store(pooled_url) as one, open_store(pooled_url) as other:

@@ -242,10 +242,15 @@ def test_the_connection_is_set_for_the_caller_and_ours_again_afterwards(store, k
     pool = store._backend._connections._opened()
     with store.transaction() as connection:
         assert connection.execute("SHOW enable_seqscan").fetchone() == ("on",)
+        default = (
+            "SELECT reset_val = current_setting(name) FROM pg_settings WHERE name = 'TimeZone'"
+        )
+        assert connection.execute(default).fetchone() == (True,)
         connection.row_factory = dict_row
         assert store.enqueue([new_job()])[0].taken is Taken.CREATED
         assert connection.execute("SELECT 1 AS one").fetchone() == {"one": 1}
     assert connection.execute("SHOW enable_seqscan").fetchone() == ("off",)
+    assert connection.execute("SHOW TimeZone").fetchone() == ("UTC",)
     assert pool is store._backend._connections._opened()
 
 

@@ -5,7 +5,7 @@ import pytest
 from seawall.errors import StoreError
 from seawall.model import Lane, Outcome
 from seawall.states import State
-from seawall.store import open_store, statements
+from seawall.store import NewRun, open_store, statements
 from seawall.store.backend import BadRowError
 from seawall.store.values import Advance, Redrive, Release
 from seawall.store.verify import MOST_SHOWN
@@ -29,6 +29,21 @@ def _told(who, lease_no, seq):
         f"INSERT INTO seawall.progress ({columns})"
         f" SELECT {who}, {lease_no}, {seq}, 1, '', created_at FROM seawall.job WHERE id = {{done}}"
     )
+
+
+def _buried(who):
+    """A dead letter like the one that is there."""
+    columns = "state, lane, stage, code, fingerprint, fault, first_at, last_at, attempts"
+    return (
+        f"INSERT INTO seawall.dead_letter (job, {columns})"
+        f" SELECT {who}, {columns} FROM seawall.dead_letter WHERE job = {{failed}}"
+    )
+
+
+def _used(who, seq):
+    """What an attempt used up."""
+    columns = "job, seq, stage, tokens_in, tokens_out, cost"
+    return f"INSERT INTO seawall.usage ({columns}) VALUES ({who}, {seq}, 0, 1, 1, 1)"
 
 
 BROKEN = [
@@ -95,8 +110,31 @@ BROKEN = [
         "DELETE FROM seawall.attempt WHERE job = {tried} AND seq = 2",
         _copied("job", 2, 1, of="job = {tried} AND seq = 1"),
     ]),
+    ("rows_without_a_job", "nobody", [_buried("{nobody}")]),
+    ("failures_without_a_letter", "failed", [
+        "DELETE FROM seawall.dead_letter WHERE job = {failed}",
+    ]),
+    ("failures_without_a_letter", "failed", [
+        "UPDATE seawall.dead_letter SET state = 'redriven', handled_at = last_at WHERE job = {failed}",
+    ]),
+    ("failures_without_a_letter", "failed", [
+        "UPDATE seawall.dead_letter SET attempts = 7 WHERE job = {failed}",
+    ]),
+    ("letters_of_no_failure", "keyless", [_buried("{keyless}")]),
     ("ends_without_an_attempt", "done", [
         "UPDATE seawall.job SET state = 'skipped' WHERE id = {done}",
+    ]),
+    ("usage_of_no_attempt", "tried", [
+        _used("{tried}", 9),
+    ]),
+    ("rows_without_a_job", "nobody", [
+        _used("{nobody}", 1),
+    ]),
+    ("stranded_items", "item", ["UPDATE seawall.run SET closed_at = created_at"]),
+    ("items_unaccounted_for", "run", ["UPDATE seawall.run_tally SET entered = entered + 1"]),
+    ("wrong_items", "run", ["UPDATE seawall.run_tally SET failed = failed + 1"]),
+    ("wrong_items", "run", [
+        "UPDATE seawall.run_tally SET failed = failed - 1, succeeded = succeeded + 1",
     ]),
 ]  # fmt: skip
 
@@ -118,9 +156,12 @@ def _write(store, sql, ids):
 
 def _some_jobs(store):
     """Sound jobs of several fates."""
+    run = store.start_run(NewRun(pipeline="p", name="r", stages=("a",), terms="{}")).run_id
+    item = new_job(lane=Lane(task="work", run=run), run=run)
+    failed(store, item)
     (done,) = claimed(store)
     store.settle([ended(done.token, output="[1]", duration_seconds=1)])
-    failed(store, new_job())
+    (bad,) = failed(store, new_job())
     (again,) = claimed(store)
     store.settle([ended(again.token, Outcome.RETRIED, delay_seconds=0)])
     store.claim(wanted())
@@ -128,14 +169,18 @@ def _some_jobs(store):
     for seconds in (1, 1, None):
         (claim,) = store.claim(wanted())
         store.release([Release(token=claim.token, duration_seconds=seconds)])
-    (keyless, _) = enqueued(store, new_job(), new_job(key="k"))
+    (keyless, _, waiting) = enqueued(store, new_job(), new_job(key="k"), item)
+    store.fold_runs()
     assert store.verify().ok
     return {
         "done": done.token.job_id,
+        "failed": bad,
         "running": again.token.job_id,
         "tried": tried,
         "keyless": keyless,
         "nobody": 10**6,
+        "run": run,
+        "item": waiting,
     }
 
 
@@ -229,10 +274,10 @@ def test_it_tells_what_came_in_what_is_there_and_what_has_gone(store, clock):
 
     found = store.verify()
 
-    assert (found.entered, found.pruned) == (6, 1)
+    assert (found.entered, found.pruned) == (8, 2)
     assert found.present == store.counts()
     assert found.present == {
-        **dict.fromkeys(State, 0), State.QUEUED: 3, State.RUNNING: 1, State.SUCCEEDED: 1,
+        **dict.fromkeys(State, 0), State.QUEUED: 4, State.RUNNING: 1, State.SUCCEEDED: 1,
     }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from seawall.faults import Fault, FaultCode
 from seawall.model import Attempt, Job, Lane, Lease, NewJob, Outcome, Settlement, Token
 from seawall.states import FINISHED, Move, State, step
 from seawall.store import values
+from seawall.store.letters import DeadLetter, Dealt, LetterState
 
 EXPIRED = Fault(FaultCode.EXPIRED, "its deadline passed while it waited")
 LOST = values.Answer(values.Result.LOST)
@@ -62,6 +63,12 @@ class Record:
     ended: set[tuple[Token, Outcome]] = field(default_factory=set)
     """How each attempt of the history ended, by its token."""
     outputs: dict[int, str] = field(default_factory=dict)
+    letter: DeadLetter | None = None
+    arguments: str = ""
+    """What it works on now; a redrive may change it."""
+
+    def __post_init__(self) -> None:
+        self.arguments = self.asked.arguments
 
     def move(self, move: Move, now: datetime) -> None:
         """The only way to another state; what belongs to a state comes and goes with it."""
@@ -70,6 +77,20 @@ class Record:
             self.worker = self.claimed_at = self.leased_at = self.lease_until = None
             self.cancel_requested = False
         self.finished_at = now if self.state in FINISHED else None
+
+    def bury(self, now: datetime) -> None:
+        """It has failed: the letter that tells of it, or the one that it left before."""
+        lane, before = self.lane, self.letter
+        self.letter = DeadLetter(
+            job_id=self.id, state=LetterState.OPEN, task=lane.task, queue=lane.queue,
+            stage=lane.stage, upstream=lane.upstream or None, owner=self.asked.owner,
+            run=self.asked.run, fault=self.last_fault, fingerprint=self.last_fault.fingerprint,
+            first_at=before.first_at if before else now, last_at=now, attempts=self.seq,
+            times=before.times + 1 if before else 1, note=before.note if before else None,
+        )  # fmt: skip
+
+    def deal(self, state: LetterState, **how: object) -> None:
+        self.letter = replace(self.letter, state=state, **how)
 
     def lease(self, move: Move, worker: str, seconds: float, now: datetime) -> None:
         self.move(move, now)
@@ -125,7 +146,7 @@ class Record:
         return values.Claim(
             self.token, self.lane, self.cycle, self.tries, self.losses, self.due_at,
             self.lease_until, self.deadline_at, asked.run, asked.owner, asked.codec,
-            asked.arguments, asked.request_id, self.outputs.get(self.lane.stage - 1),
+            self.arguments, asked.request_id, self.outputs.get(self.lane.stage - 1),
         )  # fmt: skip
 
     def earlier(self) -> list[values.Earlier]:
@@ -151,8 +172,12 @@ class LedgerModel:
         self._now = now
         self.jobs: dict[int, Record] = {}
         self.holds: dict[tuple[values.Scope, str], values.Hold] = {}
+        self.watched: dict[str, values.Watched] = {}
+        self.observed: dict[tuple[str, int, str], values.Observation] = {}
         self.ever: list[int] = []
         self.pruned: Counter[State] = Counter()
+        self.told_until: datetime | None = None
+        """Up to when the fleet has told of failures."""
 
     # --- asking -------------------------------------------------------------------------------
 
@@ -169,7 +194,7 @@ class LedgerModel:
             if answer.taken is not values.Taken.CREATED:
                 holder = self._holder(asked)
                 assert holder is not None, f"nothing was in the way of {asked}: {answer}"
-                same = holder.asked.arguments == asked.arguments
+                same = holder.arguments == asked.arguments
                 assert answer == (
                     values.Taken.EXISTING if same else values.Taken.CONFLICT,
                     holder.id,
@@ -224,9 +249,18 @@ class LedgerModel:
             and (record.deadline_at is None or record.deadline_at > now)
             and (wanted.queues is None or record.lane.queue in wanted.queues)
             and record.lane.task in wanted.tasks
+            and self._is_meant(record.lane, wanted)
             and not (wanted.prefetch and record.losses)
-            and not held & {(scope, getattr(record.lane, scope)) for scope in values.Scope}
+            and not held & {(scope, str(getattr(record.lane, scope))) for scope in values.Scope}
         }
+
+    def _is_meant(self, lane: Lane, wanted: values.Wanted) -> bool:
+        """Whether a claim is for jobs of such an upstream; `without` only saves looks."""
+        if wanted.upstream is None:
+            gated = self.gated() | wanted.guarded
+            return not (lane.retry or {lane.upstream, _family(lane.upstream)} & gated)
+        asked = (wanted.upstream, wanted.retry)
+        return (lane.upstream, lane.retry) == asked and wanted.owner in (None, lane.owner)
 
     def renew(self, token: Token, lease_seconds: float) -> values.Answer:
         """A lease outlasts an advance: any token of it will do."""
@@ -277,6 +311,9 @@ class LedgerModel:
         record.move(move, now)
         if move in (Move.RETRY, Move.SNOOZE):
             record.wait(given.delay_seconds, now)
+            record.lane = given.lane or record.lane
+        if move is Move.FAIL:
+            record.bury(now)
         return values.Answer(values.Result.DONE, record.state)
 
     def release(self, given: values.Release) -> values.Answer:
@@ -304,6 +341,43 @@ class LedgerModel:
     def _keep(self, record: Record, output: str | None) -> None:
         if output is not None:
             record.outputs[record.lane.stage] = output
+
+    # --- upstreams ----------------------------------------------------------------------------
+
+    def gated(self) -> frozenset[str]:
+        return frozenset(name for name, each in self.watched.items() if each.gated)
+
+    def keep(self, watched: values.Watched) -> None:
+        self.watched[watched.name] = watched
+
+    def due_at(self, wanted: values.Wanted, upstreams: Collection[str]) -> set[Lane]:
+        """Whatever is due counts, held or late as it may be."""
+        now = self._now()
+        due = {r.lane for r in self.jobs.values() if r.state is State.QUEUED and r.due_at <= now}
+        asked = {*upstreams, *wanted.guarded}
+        return {
+            lane
+            for lane in due
+            if (lane.retry or lane.upstream in asked or _family(lane.upstream) in wanted.guarded)
+            and lane.task in wanted.tasks
+            and (wanted.queues is None or lane.queue in wanted.queues)
+        }
+
+    def observe(self, given: values.Observation) -> None:
+        at = (given.upstream, int(self._now().timestamp()), given.worker)
+        before = self.observed.get(at, values.Observation(given.upstream, given.worker))
+        added = [old + new for old, new in zip(before[2:], given[2:], strict=True)]
+        self.observed[at] = values.Observation(given.upstream, given.worker, *added)
+
+    def seen_at(self, upstream: str, seconds: int) -> list[values.Observed]:
+        """What `observed` answers."""
+        since = int(self._now().timestamp()) - seconds
+        found = [
+            values.Observed(worker, second, *given[2:])
+            for (name, second, worker), given in self.observed.items()
+            if name == upstream and second > since
+        ]
+        return sorted(found, key=lambda each: (-each.second, each.worker))
 
     # --- upkeep -------------------------------------------------------------------------------
 
@@ -335,6 +409,8 @@ class LedgerModel:
         record.move(move, now)
         if move is Move.RECLAIM:
             record.wait(given.delay_seconds, now)
+        if move is Move.GIVE_UP:
+            record.bury(now)
         return values.Answer(values.Result.DONE, record.state)
 
     def expire(self, limit: int, expired: Sequence[int]) -> None:
@@ -349,6 +425,7 @@ class LedgerModel:
         for job_id in expired:
             self.jobs[job_id].move(Move.EXPIRE, now)
             self.jobs[job_id].last_fault = EXPIRED
+            self.jobs[job_id].bury(now)
 
     def straighten(self) -> values.Straightened:
         now = self._now()
@@ -383,6 +460,11 @@ class LedgerModel:
         ended = [r for r in self.jobs.values() if r.state is state]
         return {record.id for record in ended if record.finished_at < before}
 
+    def prunable_dismissed(self, older_than_seconds: float) -> set[int]:
+        before = self._now() - timedelta(seconds=older_than_seconds)
+        dismissed = [x for x in self.letters() if x.state is LetterState.DISMISSED]
+        return {letter.job_id for letter in dismissed if letter.handled_at < before}
+
     def prune(self, gone: set[int]) -> None:
         for job_id in gone:
             record = self.jobs.pop(job_id)
@@ -405,9 +487,15 @@ class LedgerModel:
         record, now = self.jobs.get(given.job_id), self._now()
         if record is None or record.state is not State.FAILED:
             return values.Change(done=False, state=record and record.state)
+        if given.only_open and record.letter.state is not LetterState.OPEN:
+            return values.Change(done=False, state=record.state)
         record.move(Move.REDRIVE, now)
-        record.wait(0, now)
-        record.lane = given.lane or record.lane
+        record.wait(given.delay_seconds, now)
+        record.deal(LetterState.REDRIVEN, handled_at=now, handled_by=given.by)
+        if given.arguments is not None:
+            record.arguments = given.arguments
+        # It is a first call again: its lane without `retry` was there before.
+        record.lane = given.lane or replace(record.lane, retry=False)
         done = {at: text for at, text in record.outputs.items() if at < record.lane.stage}
         record.outputs = done  # stages that are to be done again start with nothing
         record.cycle, record.tries, record.losses = record.cycle + 1, 0, 0
@@ -416,6 +504,38 @@ class LedgerModel:
         if record.deadline_at and record.deadline_at <= now:
             record.deadline_at = None
         return values.Change(done=True, state=record.state)
+
+    def dismiss(self, job_id: int, note: str, by: str | None) -> Dealt:
+        letter = self.letter(job_id)
+        if letter is None or letter.state is LetterState.REDRIVEN:
+            return Dealt(done=False, state=letter and letter.state)
+        how = {"note": note, "handled_by": by, "handled_at": self._now()}
+        self.jobs[job_id].deal(LetterState.DISMISSED, **how)
+        return Dealt(done=True, state=LetterState.DISMISSED)
+
+    def undismiss(self, job_id: int) -> Dealt:
+        letter = self.letter(job_id)
+        if letter is None or letter.state is not LetterState.DISMISSED:
+            return Dealt(done=False, state=letter and letter.state)
+        self.jobs[job_id].deal(LetterState.OPEN, handled_by=None, handled_at=None)
+        return Dealt(done=True, state=LetterState.OPEN)
+
+    def letter(self, job_id: int) -> DeadLetter | None:
+        return self.jobs[job_id].letter if job_id in self.jobs else None
+
+    def letters(self) -> list[DeadLetter]:
+        """All of them, from the one that came last."""
+        found = [record.letter for record in self.jobs.values() if record.letter]
+        return sorted(found, key=lambda each: (each.last_at, each.job_id), reverse=True)
+
+    def new_letters(self, every: int) -> int:
+        news = [
+            x.last_at for x in self.letters() if not self.told_until or x.last_at > self.told_until
+        ]
+        if len(news) < every:
+            return 0
+        self.told_until = max(news)
+        return len(news)
 
     def hold(self, scope: values.Scope, name: str, reason: str, seconds: float | None) -> None:
         now = self._now()
@@ -440,6 +560,10 @@ class LedgerModel:
     def counts(self) -> dict[State, int]:
         found = Counter(record.state for record in self.jobs.values())
         return {state: found[state] for state in State}
+
+
+def _family(upstream: str) -> str:
+    return upstream.partition(":")[0]
 
 
 def _times(now: datetime, took: float, ago: float) -> dict[str, datetime]:

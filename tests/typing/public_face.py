@@ -9,15 +9,20 @@ from seawall import (
     Attempt,
     Backoff,
     CurrentJob,
+    DeadLetter,
+    Dismissed,
     Fail,
     Fault,
     FaultCode,
     FaultReport,
     Job,
     JobHandle,
+    LetterGroups,
+    LetterPage,
     Page,
     Policy,
     PublicFault,
+    Redriven,
     Retry,
     Rule,
     Seawall,
@@ -188,6 +193,25 @@ assert_type(app.jobs().next, str | None)
 assert_type(app.why(5), Why)
 assert_type(app.cancel(5), bool)
 assert_type(app.retry(5), bool)
+assert_type(app.dead_letters(fault="TIMEOUT", since=datetime.now(UTC), limit=10), LetterPage)
+assert_type(app.dead_letter(5), DeadLetter)
+assert_type(app.dead_letter(5).fault, Fault)
+assert_type(app.dead_letter_groups(task="mail"), LetterGroups)
+assert_type(app.redrive(5, 6, dry_run=True), Redriven)
+assert_type(app.redrive(group="x", canary=5, rate=10, edit={"path": "b"}), Redriven)
+assert_type(app.dismiss(5, note="x"), Dismissed)
+app.dead_letters(colour="red")  # type: ignore[call-arg]
+app.redrive("5")  # type: ignore[arg-type]
+app.redrive(5, canary="x")  # type: ignore[arg-type]
+app.dismiss(5)  # type: ignore[call-arg]
+
+
+@app.on_capture
+def hide(text: str) -> str | None:
+    return text
+
+
+app.on_capture(lambda text: 5)  # type: ignore[arg-type,return-value]
 for found in app.jobs():
     assert_type(found, Job)
 

@@ -609,6 +609,9 @@ def test_what_must_not_be_repeated_after_a_loss_is_never_prefetched(app, ask, wo
     @app.task(policy=never)
     def pay() -> None: ...
 
-    worker = Worker(app)
-    assert worker._wanted(Turn((), (), 5, prefetch=True)).tasks == ("ask",)
-    assert worker._wanted(Turn((), (), 5, prefetch=False)).tasks == ("ask", "pay")
+    _, turns = Worker(app)._at(app.store)
+    (ahead,) = turns.wanted(Turn((), (), 5, prefetch=True))
+    assert ahead.tasks == ("ask",)
+    now, ahead = turns.wanted(Turn((), (), 5, prefetch=False, ahead=7))
+    assert now.tasks == ("ask", "pay")
+    assert (ahead.tasks, ahead.limit) == (("ask",), 7)

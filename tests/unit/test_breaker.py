@@ -173,10 +173,13 @@ class PlainBreaker:
                 self.turns.append(Turn(f"forced {to}", now, until))
             case ProbeAsked(holder):
                 under_way = self.under_way(now)
+                again = [probe for probe in under_way if probe.holder == holder]
+                for probe in again:  # it is alive, and its slot lasts from now on
+                    probe.began = now
                 if (
                     self.phase(now) == "half_open"
                     and len(under_way) < self.breaker.probes
-                    and holder not in [probe.holder for probe in under_way]
+                    and not again
                 ):
                     self.probes.append(Probe(holder, now, self.stretch(now)))
             case Ignored(holder):

@@ -69,13 +69,13 @@ def test_a_storm_of_retries_gets_its_share_and_the_floor_and_no_more(budget, cal
     assert allowed(budget, calls) - 1 - ROUNDING <= granted <= allowed(budget, calls) + ROUNDING
 
 
-def test_retries_add_a_tenth_of_the_load_and_six_a_minute():
+def test_retries_add_a_tenth_of_the_load_and_one_a_second():
     tally = RetryBudget().record_call(Tally(), START, 1_000)
-    assert spent(RetryBudget(), tally, START)[0] == 106
+    assert spent(RetryBudget(), tally, START)[0] == 160
 
 
 def test_a_quiet_service_may_retry_by_the_floor():
-    assert spent(RetryBudget(), Tally(), START)[0] == 6
+    assert spent(RetryBudget(), Tally(), START)[0] == 60
 
 
 def test_without_a_floor_a_quiet_service_may_not_retry():
@@ -90,18 +90,18 @@ def test_a_refused_retry_is_not_charged():
 def test_room_recovers_when_the_window_slides():
     _, tally = spent(RetryBudget(), Tally(), START)
     assert spent(RetryBudget(), tally, START + 59)[0] == 0
-    assert spent(RetryBudget(), tally, START + 60)[0] == 6
+    assert spent(RetryBudget(), tally, START + 60)[0] == 60
 
 
 def test_room_goes_when_the_calls_that_gave_it_slide_out():
     tally = RetryBudget().record_call(Tally(), START, 1_000)
-    assert RetryBudget().room(tally, START + 59) == pytest.approx(106)
-    assert RetryBudget().room(tally, START + 60) == pytest.approx(6)
+    assert RetryBudget().room(tally, START + 59) == pytest.approx(160)
+    assert RetryBudget().room(tally, START + 60) == pytest.approx(60)
 
 
 def test_retries_of_a_clock_far_ahead_do_not_strand_it():
     _, tally = spent(RetryBudget(), Tally(), START + 86_400)
-    assert spent(RetryBudget(), tally, START)[0] == 6
+    assert spent(RetryBudget(), tally, START)[0] == 60
 
 
 @pytest.mark.parametrize(("name", "value"), [

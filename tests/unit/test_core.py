@@ -34,7 +34,7 @@ from seawall.worker.events import (
     TurnFailed,
     Woken,
 )
-from seawall.worker.slots import _SPENT_LIMITS, BEGIN_SECONDS, LET_GO_SECONDS
+from seawall.worker.slots import _SPENT_LIMITS, BEGIN_SECONDS, LET_GO_SECONDS, Limit
 
 LEASE_SECONDS = 60.0
 CLAIMED_AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -83,10 +83,10 @@ def new_core(**more):
         "grace_seconds": 30.0,
         "lease_seconds": LEASE_SECONDS,
         "timeout_of": {"t": 100.0, "slow": 10_000.0, "isolated": 10.0},
-        "begin_late": {"isolated"},
         **more,
     }
-    return Core(**told)
+    timeout_of = told.pop("timeout_of")
+    return Core(**told, limit_of=lambda lane: Limit(timeout_of[lane.task], lane.task == "isolated"))
 
 
 def started(actions):
@@ -421,6 +421,21 @@ def test_once_a_second_a_freed_slot_is_kept_for_jobs_that_may_not_be_prefetched(
     assert started(actions) == []
     turn = the(Turn, actions)
     assert (turn.limit, turn.prefetch) == (1, False)
+
+
+def test_what_a_turn_has_taken_counts_as_under_way_from_then_on_and_once():
+    core = new_core()
+    the(Turn, core.step(Woken(look=True), 0.0))
+    at = Lane("t", upstream="words")
+    taken = tuple(each._replace(lane=at) for each in claims(1, 2))
+    core.coming(taken)
+    assert core.under_way("words") == {"": 2}
+    assert all(core.has(each.token) for each in taken)
+    core.step(Turned(taken), 0.1)
+    assert core.under_way("words") == {"": 2}
+    assert all(core.has(each.token) for each in taken)
+    core.step(Ended(taken[0].token, done(taken[0].token)), 0.2)
+    assert core.under_way("words") == {"": 1}
 
 
 def test_a_slot_that_is_kept_free_is_not_filled_while_its_claim_is_under_way():
@@ -813,3 +828,202 @@ def test_a_worker_that_no_longer_prefetches_after_a_failed_prefetch_does_not_spi
 def test_no_rest_is_longer_than_the_poll_nor_without_end():
     core = running_core(1, poll_seconds=3.0, timeout_of={"t": math.inf})
     assert list(rests(core, 0.5)) == [pytest.approx(3.0)] * 5
+
+
+# ── Claiming ahead ───────────────────────────────────────────────────────────────────────────────
+
+SLOTS = 16
+FEW = SLOTS // 8 + 1
+"""As many empty slots as are filled without claiming ahead."""
+
+
+def starved_core(*, ended=SLOTS, found=SLOTS, took=0.01, **more):
+    """A core that filled its slots, as far as it found jobs, and of which so many end at once."""
+    core = new_core(concurrency=SLOTS, **more)
+    core.step(Woken(look=True), 0.0)
+    core.step(Turned(claims(*range(1, found + 1))), 0.0)
+    for job_id in range(1, ended + 1):
+        core.hear(Ended(token_of(job_id), done(token_of(job_id), took=took)), 0.0)
+    return core, core.act(0.0)
+
+
+def test_where_many_slots_stand_empty_jobs_are_claimed_for_them_and_ahead():
+    _, actions = starved_core()
+    turn = the(Turn, actions)
+    assert (turn.limit, turn.prefetch) == (SLOTS, False)
+    assert turn.ahead == pytest.approx(0.2 / 0.01 * SLOTS, abs=1)
+    assert len(turn.settlements) == SLOTS
+
+
+@pytest.mark.parametrize(("ended", "ahead"), [(1, False), (FEW, False), (FEW + 1, True)])
+def test_nothing_is_claimed_ahead_where_only_a_few_slots_stand_empty(ended, ahead):
+    turn = the(Turn, starved_core(ended=ended)[1])
+    assert (turn.limit, turn.prefetch, turn.ahead > 0) == (ended, False, ahead)
+
+
+def test_nothing_is_claimed_ahead_where_the_last_claim_found_less_than_it_wanted():
+    core, actions = starved_core(found=SLOTS - 1, ended=SLOTS - 1)
+    assert the(Turn, actions).limit == 0
+    actions = core.step(Turned(), 0.0)
+    turn = the(Turn, core.step(Woken(look=True), 0.1))
+    assert (turn.limit, turn.ahead) == (SLOTS, 0)
+
+
+@pytest.mark.parametrize("why", [{"took": 0.21}, {"prefetch": False}])
+def test_nothing_is_claimed_ahead_that_would_not_be_prefetched(why):
+    turn = the(Turn, starved_core(**why)[1])
+    assert (turn.limit, turn.ahead) == (SLOTS, 0)
+
+
+def test_no_more_is_claimed_ahead_than_may_be_prefetched():
+    turn = the(Turn, starved_core(took=1e-9)[1])
+    assert turn.ahead == min(MOST_PREFETCHED, MOST_ROWS)
+
+
+def test_what_was_claimed_ahead_waits_and_what_was_claimed_for_slots_begins():
+    core, actions = starved_core()
+    turn = the(Turn, actions)
+    ids = list(range(100, 100 + turn.limit + turn.ahead))
+    actions = core.step(Turned(claims(*ids)), 0.0)
+    assert started(actions) == ids[: turn.limit]
+    assert [waits.token.job_id for waits, _ in core.waiting] == ids[turn.limit :]
+    assert set(core.tokens) == {token_of(job_id) for job_id in ids}
+    assert started(core.step(Ended(token_of(100), done(token_of(100))), 0.01)) == [ids[turn.limit]]
+
+
+def test_what_is_claimed_ahead_waits_behind_what_waited_before():
+    core, actions = starved_core()
+    turn = the(Turn, actions)
+    first = range(100, 100 + turn.limit + turn.ahead)
+    core.step(Turned(claims(*first)), 0.0)
+    later = LOOK_FOR_LOST_SECONDS + 0.1  # the slots are kept free for what may not be prefetched
+    for job_id in first[:SLOTS]:
+        core.hear(Ended(token_of(job_id), done(token_of(job_id), took=0.005)), later)
+    again = the(Turn, core.act(later))
+    room = core._depth() - turn.ahead
+    assert (again.limit, again.prefetch, again.ahead) == (SLOTS, False, room)
+    ids = list(range(1_000, 1_000 + SLOTS + room))
+    actions = core.step(Turned(claims(*ids)), later)
+    assert started(actions) == ids[:SLOTS]
+    behind = [*first[SLOTS:], *ids[SLOTS:]]
+    assert [waits.token.job_id for waits, _ in core.waiting] == behind
+
+
+def test_a_claim_that_found_less_than_was_wanted_ahead_has_found_all_there_is():
+    core, actions = starved_core()
+    turn = the(Turn, actions)
+    ids = range(100, 100 + turn.limit + turn.ahead - 1)
+    assert none_of(Turn, core.step(Turned(claims(*ids)), 0.0))
+    assert not core._more
+
+
+def test_what_was_claimed_ahead_when_the_signal_came_is_handed_back_unbegun():
+    core, actions = starved_core()
+    turn = the(Turn, actions)
+    core.step(Signal(), 0.0)
+    ids = range(100, 100 + turn.limit + turn.ahead)
+    actions = core.step(Turned(claims(*ids)), 0.0)
+    assert started(actions) == []
+    assert written(the(Turn, actions)) == [token_of(job_id) for job_id in ids]
+
+
+# ── Claimed, and perhaps not written ─────────────────────────────────────────────────────────────
+
+
+def half_turned(*came, now=1.0):
+    """A core of two slots that runs job 2; the end of job 1 was perhaps not written."""
+    core = running_core(1, 2)
+    assert written(the(Turn, core.step(Ended(token_of(1), done(token_of(1))), now))) == [
+        token_of(1)
+    ]
+    return core, core.step(Turned(came, written=False), now)
+
+
+def test_claims_begin_although_the_ends_of_their_turn_were_perhaps_not_written():
+    core, actions = half_turned(*claims(3))
+    assert started(actions) == [3]
+    assert set(core.tokens) == {token_of(1), token_of(2), token_of(3)}
+    assert (core.unwritten, core.idle) == (1, False)
+
+
+def test_ends_that_were_perhaps_not_written_go_with_another_turn_after_a_pause():
+    core, actions = half_turned(*claims(3))
+    assert the(Rest, actions).seconds == pytest.approx(FIRST_PAUSE_SECONDS)
+    assert none_of(Turn, core.step(Woken(look=True), 1.0 + FIRST_PAUSE_SECONDS / 2))
+    again = the(Turn, core.step(Woken(), 1.0 + FIRST_PAUSE_SECONDS))
+    (settlement,) = again.settlements
+    assert settlement.token == token_of(1)
+    assert settlement.age_seconds == pytest.approx(FIRST_PAUSE_SECONDS)
+    core.step(Turned(), 1.2)
+    assert set(core.tokens) == {token_of(2), token_of(3)}
+    assert core.unwritten == 0
+
+
+def test_a_store_that_does_not_write_is_asked_ever_more_rarely_until_it_does():
+    core, _ = half_turned()
+    now, pauses = 1.0, []
+    for _ in range(8):
+        pauses.append(core._try_again_at - now)
+        now = core._try_again_at
+        assert token_of(1) in the(Turn, core.step(Woken(), now)).tokens
+        core.step(Turned(written=False), now)
+    expected = [min(FIRST_PAUSE_SECONDS * 2**n, LONGEST_PAUSE_SECONDS) for n in range(8)]
+    assert pauses == [pytest.approx(seconds) for seconds in expected]
+    core.step(Woken(), core._try_again_at)
+    core.step(Turned(), now)
+    assert (core.unwritten, core._pause) == (0, FIRST_PAUSE_SECONDS)
+
+
+def test_what_waits_begins_while_the_store_is_let_be():
+    core, actions = starved_core()
+    turn = the(Turn, actions)
+    ids = range(100, 100 + turn.limit + turn.ahead)
+    core.step(Turned(claims(*ids), written=False), 0.0)
+    assert core.unwritten == SLOTS
+    actions = core.step(Ended(token_of(100), done(token_of(100), took=0.01)), 0.01)
+    assert started(actions) == [ids[turn.limit]]
+    assert none_of(Turn, actions)
+    again = the(Turn, core.step(Woken(), FIRST_PAUSE_SECONDS + 0.01))
+    assert len(again.settlements) == SLOTS + 1
+
+
+def test_a_job_that_comes_back_with_those_claims_drops_its_old_end():
+    """It was written after all, and is to be tried again at once: its old lease is no more."""
+    core = running_core(1)
+    core.step(Ended(token_of(1), retried(token_of(1), 0.0)), 1.0)
+    actions = core.step(Turned((claim(1, lease_no=2),), written=False), 1.0)
+    assert started(actions) == [1]
+    assert none_of(Abort, actions)
+    assert core.unwritten == 0
+    assert core.tokens == [Token(1, 2, 1)]
+    later = 1.0 + FIRST_PAUSE_SECONDS
+    assert none_of(Turn, core.step(Woken(), later))
+    token = Token(1, 2, 1)
+    assert written(the(Turn, core.step(Ended(token, done(token)), later))) == [token]
+
+
+def test_a_job_that_was_handed_back_and_comes_back_with_those_claims_is_not_handed_back_again():
+    core = new_core(concurrency=2)
+    core.step(Woken(look=True), 0.0)
+    actions = core.step(Turned((claim(1, deadline_seconds=-1.0), claim(2))), 0.0)
+    assert the(Turn, actions).releases == (Release(token=token_of(1)),)
+    actions = core.step(Turned((claim(1, lease_no=2),), written=False), 0.0)
+    assert started(actions) == [1]
+    assert core.unwritten == 0
+    assert set(core.tokens) == {Token(1, 2, 1), token_of(2)}
+
+
+def test_an_end_that_is_lost_while_it_waits_to_be_written_again_is_forgotten():
+    core, _ = half_turned(*claims(3))
+    core.step(Taken(token_of(1)), 1.05)
+    assert core.unwritten == 0
+    assert set(core.tokens) == {token_of(2), token_of(3)}
+
+
+def test_a_worker_that_is_to_end_writes_first_what_was_perhaps_not_written():
+    core, _ = half_turned()
+    core.step(Signal(), 1.0)
+    core.step(Ended(token_of(2), done(token_of(2))), 1.01)
+    turn = the(Turn, core.step(Woken(), 1.0 + FIRST_PAUSE_SECONDS))
+    assert (written(turn), turn.limit) == ([token_of(1), token_of(2)], 0)
+    assert core.step(Turned(), 1.2) == [Exit()]

@@ -1,8 +1,8 @@
 """The worker's core in a virtual world: whatever happens, in whatever order, its promises hold.
 
-The world has a store that may fail (before or after it did what it was asked), handlers that take
-any time and may not stop when they are told to, people who cancel, and other workers that take
-leases away. It does exactly what the core says, as the real loops do.
+The world has a store that may fail (before or after it did what it was asked, or in one half of it),
+handlers that take any time and may not stop when they are told to, people who cancel, and other
+workers that take leases away. It does exactly what the core says, as the real loops do.
 """
 
 import heapq
@@ -24,10 +24,11 @@ from hypothesis.stateful import (
 from seawall.execute import Stop
 from seawall.faults import Fault, FaultCode
 from seawall.model import Lane, Outcome, Settlement, Token
-from seawall.store import Claim, Release
+from seawall.store import Advance, Claim, Release
 from seawall.worker.core import MOST_PREFETCHED, Core
 from seawall.worker.events import (
     Abort,
+    Advanced,
     Asked,
     Began,
     Ended,
@@ -42,7 +43,7 @@ from seawall.worker.events import (
     TurnFailed,
     Woken,
 )
-from seawall.worker.slots import BEGIN_SECONDS, LET_GO_SECONDS
+from seawall.worker.slots import BEGIN_SECONDS, LET_GO_SECONDS, Limit
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE_SECONDS = 60.0
@@ -79,8 +80,7 @@ class World(RuleBasedStateMachine):
             poll_seconds=poll_seconds,
             grace_seconds=GRACE_SECONDS,
             lease_seconds=LEASE_SECONDS,
-            timeout_of=TIMEOUT_OF,
-            begin_late={"isolated"},
+            limit_of=lambda lane: Limit(TIMEOUT_OF[lane.task], lane.task == "isolated"),
             prefetch=prefetch,
         )
         self.now = 100.0
@@ -99,6 +99,7 @@ class World(RuleBasedStateMachine):
         self.starts, self.writes, self.aborts = Counter(), Counter(), Counter()
         self.told_lost, self.taken, self.asked = set(), set(), set()
         self.idle_rests = 0
+        self.asked_ahead = 0
         self.step(Woken(look=True))
 
     # --- the world obeys ----------------------------------------------------------------------
@@ -169,6 +170,12 @@ class World(RuleBasedStateMachine):
             room = MOST_PREFETCHED - len(self.core.waiting) if turn.prefetch else free
             assert turn.limit <= room, "claims more than fits"
             assert not self.signals, "claims after the signal"
+        if turn.ahead:
+            assert turn.limit, "claims ahead of nothing"
+            assert not turn.prefetch, "all of these wait already"
+            room = MOST_PREFETCHED - len(self.core.waiting)
+            assert turn.ahead <= room, "claims more ahead than may wait"
+            self.asked_ahead += 1
         self.turn = turn
 
     def rest(self, seconds, event, *, alone):
@@ -218,6 +225,9 @@ class World(RuleBasedStateMachine):
             return Settlement(
                 outcome=Outcome.RETRIED, fault=FAULT, delay_seconds=job["takes"], **took
             )
+        stage = handler.claim.lane.stage + 1
+        if stage < job["stages"]:
+            return Advance(lane=Lane(job["task"], stage=stage), output=str(stage), **took)
         return Settlement(outcome=Outcome.SUCCEEDED, **took)
 
     def pass_time(self, until):
@@ -249,6 +259,7 @@ class World(RuleBasedStateMachine):
         stubborn=st.booleans(),
         losses=st.sampled_from([0, 0, 0, 1]),
         retries=st.sampled_from([0, 0, 2]),
+        stages=st.sampled_from([1, 1, 3]),
         deadline=st.sampled_from([None, None, 0.1, 2.5, 30.0]),
         comes_up=st.sampled_from([0.0, 0.5, BEGIN_SECONDS + 5.0]),
         told=st.booleans(),
@@ -257,7 +268,7 @@ class World(RuleBasedStateMachine):
         for _ in range(many):
             job_id = next(self.ids)
             at = None if deadline is None else self.now + deadline
-            self.jobs[job_id] = {"id": job_id, "deadline": at, **facts}
+            self.jobs[job_id] = {"id": job_id, "deadline": at, "stage": 0, **facts}
             self.queue.append(job_id)
         if told and self.turn is None:
             self.step(Woken(look=True))
@@ -278,9 +289,19 @@ class World(RuleBasedStateMachine):
     def the_store_fails(self, took, did):
         self.pass_time(self.now + took)
         if did:
-            self.carry_out(self.turn, heard=False)
+            self.carry_out(self.turn)
         self.turn = None
         self.step(TurnFailed())
+
+    @precondition(lambda self: not self.exited and self.turn is not None and self.turn.limit)
+    @rule(
+        took=st.sampled_from([0.0, 0.001, 0.03, 1.5]),
+        wrote=st.sampled_from(["no", "before", "after"]),
+    )
+    def the_store_answers_what_it_claimed_and_perhaps_wrote(self, took, wrote):
+        """It writes for one connection while it claims for another: what is first is anyone's guess."""
+        self.pass_time(self.now + took)
+        self.answer_claims_alone(wrote)
 
     @precondition(lambda self: not self.exited)
     @rule(seconds=st.sampled_from([0.05, 0.5, 3.0]), took=st.sampled_from([0.0, 0.002, 0.02]))
@@ -318,6 +339,11 @@ class World(RuleBasedStateMachine):
         if told:
             self.tell_lost(token)
 
+    def as_known(self, token):
+        """The token under which the core has that lease: it may not know yet that a stage is done."""
+        before = Token(token.job_id, token.lease_no, token.seq - 1)
+        return before if before in self.known else token
+
     @precondition(lambda self: not self.exited and self.taken - self.told_lost)
     @rule()
     def the_beat_tells_of_lost_leases(self):
@@ -326,9 +352,10 @@ class World(RuleBasedStateMachine):
 
     def tell_lost(self, token):
         if not self.exited:
-            self.told_lost.add(token)
-            self.known.discard(token)
-            self.step(Taken(token))
+            named = self.as_known(token)
+            self.told_lost |= {token, named}
+            self.known.discard(named)
+            self.step(Taken(named))
 
     @precondition(lambda self: not self.exited)
     @rule(really=st.sampled_from([False, False, False, True]))
@@ -350,8 +377,30 @@ class World(RuleBasedStateMachine):
     # --- the store ----------------------------------------------------------------------------
 
     def answer(self):
-        turn, claims = self.turn, self.carry_out(self.turn, heard=True)
+        turn, new = self.turn, {each for each in self.turn.tokens if each in self.leases}
+        claims = self.carry_out(turn)
         self.known -= set(turn.tokens)
+        advanced = [
+            Advanced(each.token, goes_on=each.token in new)
+            for each in turn.settlements
+            if isinstance(each, Advance) and each.token.next() in self.leases
+        ]
+        self.known |= {each.token.next() for each in advanced} - self.told_lost
+        self.known -= {each.token.next() for each in advanced if each.token in self.told_lost}
+        self.turned(turn, claims, Turned(tuple(claims), advanced=tuple(advanced)))
+
+    def answer_claims_alone(self, wrote):
+        turn = self.turn
+        settled = {settlement.token for settlement in turn.settlements}
+        self.write(turn, turn.tokens - settled)  # what is handed back is said first
+        if wrote == "before":
+            self.write(turn, settled)
+        claims = self.claims_for(turn)
+        if wrote == "after":
+            self.write(turn, settled)
+        self.turned(turn, claims, Turned(tuple(claims), written=False))
+
+    def turned(self, turn, claims, event):
         for claim in claims:
             for older in [token for token in self.known if token.job_id == claim.token.job_id]:
                 self.known.discard(older)  # it could be claimed: that lease was lost
@@ -359,28 +408,39 @@ class World(RuleBasedStateMachine):
         self.known |= {claim.token for claim in claims}
         self.turn = None
         before = set(self.core.running)
-        self.step(Turned(tuple(claims)))
+        self.step(event)
         if turn.limit and not turn.prefetch and not self.signals:
-            late = {claim.token for claim in claims} - set(self.core.running) - before
+            for_slots = {claim.token for claim in claims[: turn.limit]}
+            late = for_slots - set(self.core.running) - before
             unbegun = {claim.token for claim, _ in self.core.waiting} & late
             assert not unbegun, "claimed for a free slot, and yet it waits"
 
-    def carry_out(self, turn, *, heard):
-        for token in turn.tokens:
+    def carry_out(self, turn):
+        self.write(turn, turn.tokens)
+        return self.claims_for(turn)
+
+    def write(self, turn, tokens):
+        for token in sorted(tokens):
             if token in self.leases:
                 self.writes[token] += 1
                 job = self.leases.pop(token)
                 self.settled(job, turn, token)
             else:
                 assert token in self.writes or token in self.taken, "never leased"
+
+    def claims_for(self, turn):
+        first = self.claimed(turn.limit, prefetch=turn.prefetch)
+        return first + self.claimed(turn.ahead, prefetch=True)
+
+    def claimed(self, limit, *, prefetch):
         claims = []
         for _ in range(len(self.queue)):
-            if len(claims) >= turn.limit:
+            if len(claims) >= limit:
                 break
             job = self.jobs[self.queue.popleft()]
             if job["deadline"] is not None and job["deadline"] <= self.now:
                 continue  # upkeep fails it
-            if turn.prefetch and job["losses"]:
+            if prefetch and job["losses"]:
                 self.queue.append(job["id"])
                 continue
             claims.append(self.claim(job))
@@ -388,7 +448,10 @@ class World(RuleBasedStateMachine):
 
     def settled(self, job, turn, token):
         for settlement in turn.settlements:
-            if settlement.token == token and settlement.outcome is Outcome.RETRIED:
+            if settlement.token == token and isinstance(settlement, Advance):
+                job["stage"] = settlement.lane.stage
+                self.leases[token.next()] = job
+            elif settlement.token == token and settlement.outcome is Outcome.RETRIED:
                 self.queue.append(job["id"])
         if any(release.token == token for release in turn.releases):
             self.queue.append(job["id"])
@@ -402,7 +465,7 @@ class World(RuleBasedStateMachine):
         deadline = job["deadline"]
         return Claim(
             token=token,
-            lane=Lane(job["task"]),
+            lane=Lane(job["task"], stage=job["stage"]),
             cycle=0,
             tries=0,
             losses=job["losses"],
@@ -469,6 +532,12 @@ World.TestCase.settings = settings(max_examples=100, stateful_step_count=60, dea
 TestTheCoreInAWorld = World.TestCase
 
 
+PLAIN_FACTS = {
+    "task": "slow", "stubborn": False, "retries": 0, "deadline": None, "comes_up": 0.0,
+    "stages": 1,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("concurrency", [1, 5, 30])
 @pytest.mark.parametrize("takes", [0.001, 0.02, 0.05])
 @pytest.mark.parametrize("took", [0.0, 0.002, 0.02])
@@ -476,12 +545,38 @@ def test_a_busy_time_of_short_jobs_some_of_which_were_lost_before(concurrency, t
     """The promises hold while slots are full, jobs wait in our hands, and others are kept apart."""
     world = World()
     world.begin(concurrency=concurrency, poll_seconds=1.0, prefetch=True)
-    facts = {"task": "slow", "stubborn": False, "retries": 0, "deadline": None, "comes_up": 0.0}
     for losses in (0, 1, 0, 1, 0):
-        world.enqueue(many=300, takes=takes, losses=losses, told=losses == 0, **facts)
+        world.enqueue(many=300, takes=takes, losses=losses, told=losses == 0, **PLAIN_FACTS)
         world.the_store_is_well_for_a_while(seconds=3.0, took=took)
         world.it_keeps_exactly_the_leases_it_was_given()
         world.never_more_than_its_slots()
     assert len(world.writes) > 100
+    world.teardown()
+    world.every_end_is_written_at_most_once()
+
+
+@pytest.mark.parametrize("wrote", ["no", "before", "after"])
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_busy_time_with_a_store_that_claims_and_only_now_and_then_says_what_it_wrote(
+    wrote, retries
+):
+    """Jobs are claimed ahead meanwhile; none is written twice, and none is forgotten."""
+    world = World()
+    world.begin(concurrency=30, poll_seconds=0.05, prefetch=True)
+    facts = {**PLAIN_FACTS, "retries": retries, "takes": 0.001, "losses": 0, "told": True}
+    for _ in range(5):
+        world.enqueue(many=400, **facts)
+        for turn in range(100):
+            if world.turn is None:
+                world.pass_time(world.next_time())
+            elif turn % 3 and world.turn.limit:
+                world.the_store_answers_what_it_claimed_and_perhaps_wrote(took=0.02, wrote=wrote)
+            else:
+                world.the_store_answers(took=0.02)
+            world.it_keeps_exactly_the_leases_it_was_given()
+            world.never_more_than_its_slots()
+            world.no_more_is_prefetched_than_may_be()
+    assert world.asked_ahead
+    assert len(world.writes) > 400
     world.teardown()
     world.every_end_is_written_at_most_once()

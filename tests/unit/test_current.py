@@ -91,7 +91,7 @@ def test_nothing_can_be_told_any_more_when_the_attempt_has_ended(tell):
     with made_current(mine):
         tell(mine)
         context = copy_context()
-    before = (list(mine.said.children), mine.said.raw_output, mine.said.progress)
+    before = (mine.said.children, mine.said.raw_output, mine.said.progress)
     with pytest.raises(SeawallError, match=r"^job 7: the attempt has ended"):
         context.run(tell, mine)
     assert (mine.said.children, mine.said.raw_output, mine.said.progress) == before

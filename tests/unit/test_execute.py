@@ -683,7 +683,7 @@ def test_success_makes_no_event_where_nobody_listens(app, world):
         _, end = attempted(world, app.task(name="t")(lambda: 1))
     finally:
         LOGGER.setLevel(level)
-    assert end.events == []
+    assert not end.events
 
 
 @pytest.mark.parametrize("error", [

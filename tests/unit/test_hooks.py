@@ -4,7 +4,18 @@ import logging
 
 import pytest
 
-from seawall import FaultCode, FaultReport, Policy, Rule, Seawall, Skip, Snooze, State
+from seawall import (
+    FaultCode,
+    FaultReport,
+    Policy,
+    Rule,
+    Seawall,
+    Skip,
+    Snooze,
+    State,
+    current_job,
+)
+from seawall.current import LARGEST_CAPTURE
 from seawall.telemetry import LOGGER
 from seawall.testing import in_memory
 
@@ -120,3 +131,75 @@ def test_a_hook_of_one_application_hears_nothing_of_another(app, world, heard):
         other.task(name="t")(failing(ValueError())).enqueue()
         elsewhere.drain()
     assert heard == []
+
+
+# --- what was captured ----------------------------------------------------------------------------
+
+
+def captured(app, world, text):
+    """What is kept of it, where the handler captures it and fails."""
+
+    def task():
+        current_job().capture(text)
+        raise TimeoutError("slow")
+
+    job = app.task(name=f"capture {len(app.tasks)}", policy="twice")(task).enqueue()
+    world.work()
+    evidence = world.store.evidence(job.id, 1)
+    return None if evidence is None else evidence.raw_output
+
+
+def test_captured_output_is_kept_as_it_is_where_nobody_minds(app, world):
+    assert captured(app, world, "all of it") == "all of it"
+
+
+def test_each_capture_hook_gets_what_the_one_before_left(app, world):
+    app.on_capture(lambda text: text.replace(SECRET, "…"))
+    app.on_capture(str.upper)
+    assert captured(app, world, f"key {SECRET}") == "KEY …"
+
+
+def test_a_capture_hook_may_keep_nothing(app, world):
+    app.on_capture(lambda text: None)
+    app.on_capture(str.upper)
+    assert captured(app, world, "x") is None
+
+
+@pytest.mark.parametrize("answer", [5, b"bytes", ["x"]])
+def test_what_is_no_text_is_not_kept(app, world, answer):
+    app.on_capture(lambda text: answer)
+    assert captured(app, world, SECRET).startswith("(not kept: the capture hook ")
+
+
+@pytest.mark.parametrize("error", [ValueError(SECRET), SystemExit(SECRET), KeyboardInterrupt()])
+def test_a_capture_hook_that_raises_loses_the_capture_and_not_the_attempt(
+    app, world, records, error
+):
+    @app.on_capture
+    def bad(text):
+        raise error
+
+    kept = captured(app, world, SECRET)
+
+    assert kept.startswith("(not kept: the capture hook ")
+    assert type(error).__name__ in kept
+    shown = [logging.Formatter().format(record) for record in records]
+    assert any("hook_failed" in line for line in shown)
+    assert SECRET not in "\n".join([*shown, kept])
+
+
+def test_what_a_hook_makes_of_it_is_bounded(app, world):
+    app.on_capture(lambda text: text * 10_000_000)
+    assert len(captured(app, world, "x")) == LARGEST_CAPTURE
+
+
+def test_what_a_hook_makes_of_it_can_be_stored(app, world):
+    app.on_capture(lambda text: "a\0b\ud800")
+    assert captured(app, world, "x") == "a\ufffdb?"
+
+
+def test_the_capture_decorator_leaves_the_function_as_it_is(app):
+    def hook(text):
+        return text
+
+    assert app.on_capture(hook) is hook

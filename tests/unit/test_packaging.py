@@ -53,7 +53,7 @@ def test_the_extras_are_the_five_that_are_promised():
 
 def test_the_core_needs_little():
     needed = {name_of(requirement) for requirement in PROJECT["project"]["dependencies"]}
-    assert needed == {"apsw", "cronsim", "pydantic", "rich", "typer", "tzdata"}
+    assert needed == {"apsw", "cronsim", "pydantic", "rich", "typer", "typing-extensions", "tzdata"}
 
 
 def test_pytest_finds_the_plugin():

@@ -28,8 +28,11 @@ GOOD = {
     "poll_seconds": (0.01, 2.0, 60.0),
     "grace_seconds": (0.0, 2.0, 3.0),
     "payload_bytes": (1, 2, 3),
+    "artifacts_url": ("file:///flag", "s3://environment", "s3://file/prefix"),
+    "inline_bytes": (0, 1, 16 * 1024 * 1024),
     "keep_finished_seconds": (0.0, 2.0, 3.0),
     "keep_failed_seconds": (1.0, 2.0, 3.0),
+    "dead_letters_every": (0, 2, 3),
 }
 """For each setting, three values that differ from each other and from the default."""
 
@@ -45,8 +48,11 @@ WRONG = [
         ],
         "timeout_seconds": [0, -1, "", "1m", 31_536_001, "nan", math.inf, False, [1]],
         "concurrency": [0, -1, 1.5, "1.5", 10_001, "many", "", True, "nan", "inf", [2]],
+        "dead_letters_every": [-1, 1.5, 1_000_001, "often", "", True, [2]],
         "poll_seconds": [0, 0.009, 60.1, "often", "nan", True],
         "grace_seconds": [-0.1, 86_401, "long", "nan", "inf", True],
+        "artifacts_url": ["", " ", "file://here", "/srv/artifacts", "http://host/bucket", 5, True],
+        "inline_bytes": [-1, 16 * 1024 * 1024 + 1, "64k", 1.5, True, "nan"],
         "payload_bytes": [0, -5, 16 * 1024 * 1024 + 1, "256k", 1.5, True],
         "keep_finished_seconds": [-1, 3_153_600_001, "for ever", "nan", True],
         "keep_failed_seconds": [-1, 3_153_600_001, "for ever", "inf", True],

@@ -8,7 +8,7 @@ from seawall.states import TRANSITIONS, Move
 from seawall.store import statements
 
 DIALECTS = ("sqlite", "postgres")
-ONLY_ON_POSTGRES = {"bulk"}
+ONLY_ON_POSTGRES = {"wake"}
 """Files whose statements SQLite needs not: it has no round trips to save and nobody to notify."""
 WRITES_A_STATE = re.compile(
     r"INSERT INTO seawall[._]job\s*\(|COPY seawall\.job\s*\(|DELETE FROM seawall[._]job\s"
@@ -78,3 +78,16 @@ def test_a_statement_that_moves_running_jobs_names_their_token(statement):
         assert re.search(r"lease_no = (:|given\.)lease_no", statement.sql)
         assert re.search(r"seq = (:|given\.)seq - 1", statement.sql)
         assert "state = 'running'" in statement.sql
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_whatever_prunes_a_job_removes_all_that_hangs_on_it(dialect):
+    found = statements.load(dialect)
+    hanging = {
+        name: set(re.findall(r"DELETE FROM seawall[._](\w+)", found[name].sql))
+        for name in ("prune", "prune_dismissed")
+    }
+    assert hanging["prune"] == hanging["prune_dismissed"]
+    rules = found["rows_without_a_job"].sql
+    checked = set(re.findall(r"SELECT job FROM seawall[._](\w+)", rules))
+    assert hanging["prune"] == {*checked, "job"}

@@ -26,6 +26,8 @@ MORE = {
     "store_away": {"worker": "w", "unwritten": 3, "message": "no answer"},
     "store_back": {"worker": "w", "seconds": 2.5},
     "not_written": {"worker": "w", "jobs": 3},
+    "dead_letters_wait": {"letters": 3, "newest": ("job 3 (ask, stage 0): TIMEOUT: slow",)},
+    "dead_letters_new": {"new": 10, "letters": 3, "newest": ()},
     "reclaimed": {
         "job": 7, "task": "ask", "stage": 0, "state": State.QUEUED, "worker": "w", "losses": 1, "delay_ms": 0,
     },
@@ -35,6 +37,18 @@ MORE = {
     "schedule_fired": {"schedule": "s", "task": "ask", "due_at": "2026-01-01T00:00:00+00:00", "job": 7},
     "nobody_serves": {"queue": "q", "task": "ask", "waiting_seconds": 12.0, "advice": "start a worker"},
     "process_ended": {"process": 1, "delay_ms": 500, "exit_code": 1},
+    "upstream_held": {"upstream": "api", "seconds": 5.0, "reason": "its calls fail"},
+    "upstream_needs_you": {
+        "upstream": "api", "seconds": 600.0, "reason": "its allowance is used up", "advice": "raise it",
+    },
+    "upstream_released": {"upstream": "api"},
+    "run_stopped": {
+        "run": 3, "pipeline": "p", "run_name": "r", "status": "aborted", "reason": "too many failed",
+    },
+    "run_finished": {
+        "run": 3, "pipeline": "p", "run_name": "r", "status": "completed",
+        "succeeded": 7, "skipped": 0, "failed": 1, "cancelled": 0,
+    },
     "upkeep_failed": {"chore": "prune", "message": "broke"},
     "hook_failed": {"job": 7, "hook": "sentry", "message": "broke"},
 }  # fmt: skip
@@ -169,8 +183,14 @@ def test_names_are_unique_and_every_event_has_a_meaning():
 
 
 LEVELS = {
-    logging.DEBUG: {"job_succeeded", "job_snoozed", "pruned"},
-    logging.ERROR: {"config_missing", "not_written", "upkeep_failed", "hook_failed"},
+    logging.DEBUG: {"job_succeeded", "job_advanced", "job_snoozed", "pruned"},
+    logging.ERROR: {
+        "config_missing",
+        "not_written",
+        "upkeep_failed",
+        "hook_failed",
+        "upstream_needs_you",
+    },
 }
 
 

@@ -12,11 +12,13 @@ from seawall import (
     Backoff,
     Outcome,
     Policy,
+    RetryBudget,
     Rule,
     Seawall,
     SeawallError,
     Snooze,
     State,
+    Upstream,
     current_job,
 )
 from seawall.testing import ManualClock, World, in_memory
@@ -89,6 +91,54 @@ def test_what_is_held_stays(app):
         later = task.using(run_after=timedelta(hours=1)).enqueue()
         assert world.drain() == 0
         assert (job.state, later.state) == (State.QUEUED, State.QUEUED)
+
+
+def test_a_held_upstream_keeps_its_jobs_and_no_others(app):
+    held = app.task(name="held", upstream="openai")(lambda: 5)
+    other = app.task(name="other", upstream="mail")(lambda: 5)
+    with in_memory(app) as world:
+        app.upstreams.hold("openai", why="maintenance")
+        jobs = [held.enqueue(), other.enqueue()]
+        assert world.drain() == 1
+        assert [job.state for job in jobs] == [State.QUEUED, State.SUCCEEDED]
+        app.upstreams.resume("openai")  # it is let go little by little, which nobody waits for here
+        assert world.drain() == 1
+        assert jobs[0].state is State.SUCCEEDED
+
+
+def test_a_hold_that_ends_by_itself_ends_when_time_passes(app):
+    task = app.task(name="t", upstream="openai")(lambda: 5)
+    with in_memory(app) as world:
+        app.upstreams.hold("openai", seconds=60)
+        task.enqueue()
+        assert world.work() == 0
+        world.advance(61)
+        assert world.work() == 1
+
+
+def test_limits_let_all_through_more_jobs_than_there_are_slots_as_well(app):
+    app.upstream(Upstream("openai", concurrency=1, per_minute={"requests": 1}))
+    task = app.task(name="t", upstream="openai")(lambda: 5)
+    with in_memory(app) as world:
+        app.upstreams.force("openai", "closed")
+        for owner in ("ann", "bob"):
+            app.enqueue_many(task.using(owner=owner).job() for _ in range(23))
+        assert world.drain() == 46
+
+
+def test_what_fails_at_an_upstream_is_tried_again_without_waiting_for_a_budget(app):
+    app.upstream(Upstream("openai", retry_budget=RetryBudget(share=0, floor_per_second=0)))
+    soon = Rule(on="all", max_attempts=3, backoff=Backoff(base_seconds=1))
+
+    @app.task(upstream="openai", policy=Policy(name="soon", max_attempts=3, rules=(soon,)))
+    def shaky() -> None:
+        if current_job().attempt < 3:
+            raise ConnectionError
+
+    with in_memory(app) as world:
+        job = shaky.enqueue()
+        assert world.drain() == 3
+        assert job.state is State.SUCCEEDED
 
 
 def test_a_job_that_is_never_done_is_an_error_that_names_it(app):

@@ -4,9 +4,25 @@ from datetime import timedelta
 
 import pytest
 
-from seawall import Backoff, FaultError, Policy, Rule, Seawall, Snooze, State, Why
+from seawall import (
+    Backoff,
+    Breaker,
+    FaultError,
+    Limits,
+    Policy,
+    RetryBudget,
+    Rule,
+    Seawall,
+    Snooze,
+    State,
+    Upstream,
+    Why,
+)
+from seawall.decisions import gate as gates
+from seawall.decisions.breaker import AskedToWait
 from seawall.store import Presence, Scope, Wanted
 from seawall.testing import in_memory
+from seawall.upstreams import settle_down
 from seawall.why import ALIVE_SECONDS, span, times
 
 FIXED = Backoff(curve="fixed", base_seconds=90.0, jitter="none")
@@ -123,7 +139,8 @@ def test_a_snoozed_job_says_so(world, task):
     appear(world)
     world.work()
     assert lines(world, job)[1] == (
-        "It is due in 30 s, at 2026-01-01 00:00:30 UTC: its handler snoozed it."
+        "It is due in 30 s, at 2026-01-01 00:00:30 UTC: its handler snoozed it, or called what could"
+        " not be called then."
     )
 
 
@@ -159,8 +176,9 @@ def test_a_held_task_or_upstream_is_named_with_its_end(world, task, scope, name)
         f"The {scope} {name} is held (429), for another 5 min; its jobs go on by themselves then."
     )
     world.store.hold(scope, name, reason="by hand")
-    assert (
-        lines(world, job)[1] == f"The {scope} {name} is held (by hand), until somebody resumes it."
+    command = ": seawall resume openai" if scope is Scope.UPSTREAM else ""
+    assert lines(world, job)[1] == (
+        f"The {scope} {name} is held (by hand), until somebody resumes it{command}."
     )
 
 
@@ -255,6 +273,192 @@ def test_a_job_for_later_that_nobody_will_serve_says_both(world, task):
     assert "No worker is alive" in found[2]
 
 
+# ── Upstreams ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def decide(world):
+    """Change what the fleet knows of the upstream, as a worker does."""
+
+    def change(step, name="openai"):
+        upstream = world.app.upstreams.of(name)
+        with world.store.govern(name, wait=True) as desk:
+            now = desk.now.timestamp()
+            settle_down(desk, upstream, step(upstream, gates.read(desk.state), now))
+
+    return change
+
+
+def failing(upstream, gate, now):
+    seen = [gates.Seen(worker, int(now), 9, 0, 9, 0, 0) for worker in ("w-1", "w-2")]
+    return gates.watched(upstream, gate, seen, 2, now)
+
+
+def begun(count, *, holder="w-9", owner="", retries=0):
+    return lambda upstream, gate, now: gates.begun(
+        upstream, gate, holder, {owner: count}, now, retries=retries, probes=(), hold_seconds=60.0
+    )
+
+
+def declared(world, **said):
+    world.app.upstream(Upstream("openai", **said))
+
+
+def test_what_a_person_holds_is_told_with_the_reason_the_end_and_the_command(world, task):
+    job = task.enqueue()
+    appear(world)
+    world.app.upstreams.hold("openai", seconds=600, why="maintenance")
+    assert lines(world, job) == [
+        "It is queued.",
+        (
+            "Its upstream openai is held by hand (maintenance), for another 10 min; its jobs go on by"
+            " themselves then, and no attempt of theirs is used up. To let them go on now: seawall resume"
+            " openai"
+        ),
+    ]
+    world.app.upstreams.hold("openai")
+    assert lines(world, job)[1] == (
+        "Its upstream openai is held by hand, until somebody resumes it, and no attempt of theirs is used"
+        " up. To let them go on now: seawall resume openai"
+    )
+
+
+def test_an_upstream_that_its_breaker_holds_is_told_with_what_comes_then(world, task, decide):
+    declared(world, breaker=Breaker(open=FIXED))
+    job = task.enqueue()
+    appear(world)
+    decide(failing)
+    assert lines(world, job) == [
+        "It is queued.",
+        (
+            "Its upstream openai is held (its calls fail), for another 90 s: then it is probed, and once it"
+            " is well its jobs go on by themselves. Meanwhile no attempt of theirs is used up."
+        ),
+    ]
+    world.clock.advance(90)
+    assert lines(world, job)[1] == (
+        "Its upstream openai was held (its calls fail) and is being probed, with one call at a time: once"
+        " it is well its jobs go on by themselves. Meanwhile no attempt of theirs is used up."
+    )
+
+
+def test_whoever_asked_for_time_is_given_it_and_many_probes_are_many(world, task, decide):
+    declared(world, breaker=Breaker(probes=3))
+    job = task.enqueue()
+    appear(world)
+    decide(lambda upstream, gate, now: gates.heard(upstream, gate, AskedToWait(3_000), now))
+    assert "is held (it asked to be left alone), for another 5" in lines(world, job)[1]
+    world.clock.advance(4_000)
+    appear(world)
+    assert "being probed, with 3 calls at a time" in lines(world, job)[1]
+
+
+def test_a_job_for_later_is_told_of_a_held_upstream_and_of_no_limit(world, task, decide):
+    declared(world, concurrency=1)
+    job = task.using(run_after=timedelta(hours=3)).enqueue()
+    appear(world)
+    decide(begun(1))
+    assert len(lines(world, job)) == 2
+    world.app.upstreams.hold("openai")
+    held, later = lines(world, job)[1:]
+    assert held.startswith("Its upstream openai is held by hand")
+    assert later.startswith("It is due in 3 h")
+
+
+def test_an_upstream_that_is_let_go_again_says_how_much(world, task):
+    job = task.enqueue()
+    appear(world)
+    world.app.upstreams.hold("openai")
+    world.app.upstreams.resume("openai")
+    world.clock.advance(10)
+    assert lines(world, job)[1] == (
+        "Its upstream openai was held, and its jobs are let go little by little: 40% of the usual now,"
+        " all of it within 30 s."
+    )
+    world.clock.advance(20)
+    assert "Its upstream" not in lines(world, job)[1]
+
+
+def test_one_that_is_forced_closed_keeps_nobody_waiting(world, task, decide):
+    job = task.enqueue()
+    appear(world)
+    decide(failing)
+    world.app.upstreams.force("openai", "closed")
+    assert "Its upstream" not in str(world.app.why(job.id))
+
+
+def test_a_limit_that_is_used_up_is_named_with_the_time_it_goes_on(world, task, decide):
+    declared(world, concurrency=20, per_minute={"requests": 31, "tokens": 200_000})
+    job = task.enqueue()
+    appear(world)
+    assert "Its upstream" not in str(world.app.why(job.id))
+    decide(begun(1))
+    assert lines(world, job) == [
+        "It is queued.",
+        (
+            "Its upstream openai has used up its requests, 31 a minute: there is room again in 1.0 s, and"
+            " this job begins when its turn has come."
+        ),
+    ]
+    world.clock.advance(10)
+    assert "Its upstream" not in str(world.app.why(job.id))
+
+
+def test_places_that_are_all_taken_are_counted(world, task, decide):
+    declared(world, concurrency=2)
+    job = task.enqueue()
+    appear(world)
+    decide(begun(2))
+    assert lines(world, job)[1] == (
+        "Its upstream openai has 2 calls under way, which is all that it may: this job begins when one of"
+        " them has ended and its turn has come."
+    )
+    world.clock.advance(61)
+    assert "Its upstream" not in str(world.app.why(job.id))
+
+
+def test_an_owners_limit_is_told_to_that_owner_and_to_nobody_else(world, task, decide):
+    declared(world, each_owner=Limits(concurrency=1))
+    ann, bob = (task.using(owner=name).enqueue() for name in ("ann", "bob"))
+    appear(world)
+    decide(begun(1, owner="ann"))
+    assert lines(world, ann)[1] == (
+        "Its owner ann, at openai, has 1 call under way, which is all that it may: this job begins when"
+        " one of them has ended and its turn has come."
+    )
+    assert "under way" not in str(world.app.why(bob.id))
+
+
+def test_a_retry_whose_budget_is_used_up_says_so_and_a_first_call_does_not(world, task, decide):
+    declared(world, retry_budget=RetryBudget(share=0.1, floor_per_second=0.5))
+    task.steps.append(TimeoutError("slow"))
+    job = task.enqueue()
+    world.work()
+    task.steps.clear()
+    world.clock.advance(100)
+    appear(world)
+    assert "budget" not in str(world.app.why(job.id))
+    decide(begun(30, retries=30))
+    assert lines(world, job)[1] == (
+        "The retry budget of its upstream openai is used up (10% of the first calls of 60 s, and 0.5 a"
+        " second): first calls go on, and it is tried again as soon as there is room. That uses up no"
+        " attempt."
+    )
+    assert "budget" not in str(world.app.why(task.enqueue().id))
+    world.clock.advance(61)
+    assert "budget" not in str(world.app.why(job.id))
+
+
+def test_an_upstream_without_a_budget_has_none_to_use_up(world, task, decide):
+    declared(world, retry_budget=None)
+    task.steps.append(TimeoutError("slow"))
+    job = task.enqueue()
+    world.work()
+    world.clock.advance(100)
+    decide(begun(500, retries=500))
+    assert "budget" not in str(world.app.why(job.id))
+
+
 # ── Running ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -302,10 +506,35 @@ def test_a_failed_job_says_why_by_which_policy_and_how_to_send_it_again(world, t
     task.steps.append(TimeoutError("slow"))
     job = task.enqueue()
     world.drain()
-    first, second, third = lines(world, job)
+    first, second, third, fourth = lines(world, job)
     assert first.startswith("It failed 0.0 s ago, after 3 attempts: TIMEOUT")
     assert second == f"The policy {PATIENT.id} gave it no further attempt; tries used: 3 of 3."
-    assert third == f"To send it again: seawall retry {job.id}"
+    assert third == f"To send it again: seawall redrive {job.id}"
+    assert fourth == f'To be done with it: seawall dismiss {job.id} --note "…"'
+
+
+def test_a_failed_job_says_how_many_failed_alike_and_that_it_came_back(world, task):
+    task.steps += [TimeoutError("slow")]
+    jobs = [task.enqueue() for _ in range(3)]
+    world.drain()
+    group = world.app.dead_letter(jobs[0].id).fingerprint
+    assert (
+        f"It is not alone: 2 others failed alike. To send them all again: seawall redrive --group"
+        f" {group} --canary 5" in lines(world, jobs[0])
+    )
+    world.app.redrive(jobs[0].id)
+    world.drain()
+    assert "It has come back: it failed for good 2 times." in lines(world, jobs[0])
+
+
+def test_a_dismissed_job_says_by_whom_and_why(world, task):
+    task.steps.append(TimeoutError("slow"))
+    job = task.enqueue()
+    world.drain()
+    world.app.dismiss(job.id, note="a test file", by="ann")
+    told = lines(world, job)
+    assert "It was dismissed 0.0 s ago by ann: a test file" in told
+    assert told[-1] == f"To send it again all the same: seawall redrive {job.id}"
 
 
 def test_a_job_that_expired_unbegun_says_so(world, task):
@@ -314,7 +543,7 @@ def test_a_job_that_expired_unbegun_says_so(world, task):
     found = lines(world, job)
     assert job.state is State.FAILED
     assert "EXPIRED" in found[0]
-    assert found[-1] == f"To send it again: seawall retry {job.id}"
+    assert f"To send it again: seawall redrive {job.id}" in found
 
 
 # ── Words ────────────────────────────────────────────────────────────────────────────────────────

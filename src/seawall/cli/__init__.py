@@ -13,6 +13,8 @@ import typer
 
 import seawall
 from seawall.cli import (
+    artifacts,
+    dead,
     demo,
     doctor,
     enqueue,
@@ -20,9 +22,12 @@ from seawall.cli import (
     jobs,
     policy,
     queues,
+    redrive,
+    runs,
     schedules,
     settings,
     store,
+    upstreams,
     worker,
 )
 from seawall.cli.show import help_when_alone
@@ -47,10 +52,20 @@ app.command(name="job", epilog=job.EXAMPLE)(job.job)
 app.command(name="why", epilog=jobs.WHY_EXAMPLE)(jobs.why)
 app.command(name="cancel", epilog=jobs.CANCEL_EXAMPLE)(jobs.cancel)
 app.command(name="retry", epilog=jobs.RETRY_EXAMPLE)(jobs.retry)
+app.add_typer(dead.app, name="dead", epilog=dead.EXAMPLE)
+app.command(name="redrive", epilog=redrive.EXAMPLE)(redrive.redrive)
+app.command(name="dismiss", epilog=redrive.DISMISS_EXAMPLE)(redrive.dismiss)
+app.add_typer(runs.app, name="runs", epilog=runs.EXAMPLE)
+app.command(name="run", epilog=runs.RUN_EXAMPLE)(runs.run)
 app.add_typer(queues.app, name="queues", epilog=queues.EXAMPLE)
+app.command(name="upstreams", epilog=upstreams.EXAMPLE)(upstreams.upstreams)
+app.command(name="hold", epilog=upstreams.HOLD_EXAMPLE)(upstreams.hold)
+app.command(name="resume", epilog=upstreams.RESUME_EXAMPLE)(upstreams.resume)
+app.command(name="force", epilog=upstreams.FORCE_EXAMPLE)(upstreams.force)
 app.command(name="schedules", epilog=schedules.EXAMPLE)(schedules.schedules)
 app.command(name="doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 app.add_typer(policy.app, name="policy")
+app.add_typer(artifacts.app, name="artifacts")
 app.command(name="demo")(demo.demo)
 app.command(name="settings")(settings.settings)
 app.command(name="migrate")(store.migrate)

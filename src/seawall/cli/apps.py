@@ -20,12 +20,14 @@ import typer
 import seawall
 from seawall import configuration
 from seawall.app import Seawall
+from seawall.decisions.upstream import Upstream
 from seawall.errors import ConfigurationError
 from seawall.redact import without_secrets
 from seawall.settings import PREFIX, Settings
 from seawall.store import Store
 from seawall.store.inspect import open_as_is
 from seawall.tasks import Task
+from seawall.upstreams import Upstreams
 
 LONGEST_LINE = 300
 _CONFIG = PREFIX + "CONFIG"
@@ -59,11 +61,18 @@ class Found:
     store: Store
     settings: Settings
     app: Seawall | None
+    said: Mapping[str, Upstream]
+    """What is said of upstreams: by the application, or without one by the file."""
 
     @property
     def tasks(self) -> Mapping[str, Task[..., Any, Any]]:
         """The tasks that are known here: none without an application."""
         return {} if self.app is None else self.app.tasks
+
+    @property
+    def upstreams(self) -> Upstreams:
+        """The upstreams in this store; without an application not all may be known of them."""
+        return Upstreams(self, self.said, knows=self.app is not None)
 
 
 @contextmanager
@@ -73,10 +82,14 @@ def opened(
     """The store that these name, as it stands: nothing is made, nothing brought up to date."""
     with configured_by(config):
         known = None if app is None else loaded(app, url=url)
-        settings = settings_of(known, url, config)
+        if known is None:
+            read = configuration.load(config, flags={"url": url})
+            settings, said = read.settings, read.upstreams
+        else:
+            settings, said = known.settings, known.upstreams.said
         listen_url = settings.listen_url or None
         with open_as_is(settings.url, write=write, listen_url=listen_url) as store:
-            yield Found(store, settings, known)
+            yield Found(store, settings, known, said)
 
 
 def settings_of(app: Seawall | None, url: str | None, config: str | None) -> Settings:

@@ -29,7 +29,7 @@ from seawall.store.inspect import Examination, examined, open_as_is
 from seawall.store.values import MOST_ROWS
 from seawall.tasks import Task
 from seawall.why import ALIVE_SECONDS, span, times
-from seawall.worker.upkeep import unserved
+from seawall.worker.upkeep import unserved, waiting_letters
 
 EXAMPLE = "Example: [bold]seawall doctor --app jobs:app[/bold]"
 MOST_SKEW_SECONDS = 1.0
@@ -130,6 +130,7 @@ def _of_store(settings: Settings) -> Iterator[Check]:
         if told.engine.startswith("PostgreSQL"):
             yield _of_clock(store)
         yield from _of_fleet(store)
+        yield _of_letters(store)
 
 
 def _of_indexes(told: Examination) -> Iterator[Check]:
@@ -193,6 +194,15 @@ def _of_fleet(store: Store) -> Iterator[Check]:
         yield Check("leases", Verdict.WARNING, found, what)
 
 
+def _of_letters(store: Store) -> Check:
+    waiting = waiting_letters(store)
+    if not waiting:
+        return Check("letters", Verdict.OK, "no failed job waits for anybody")
+    found = f"{times(waiting, 'failed job')} {'waits' if waiting == 1 else 'wait'} for somebody"
+    what = "see what they have in common: seawall dead --group"
+    return Check("letters", Verdict.WARNING, found, what)
+
+
 # --- the application ------------------------------------------------------------------------------
 
 
@@ -228,13 +238,14 @@ def _of_clients(modules: list[ModuleType]) -> Iterator[Check]:
 
 
 def _modules(app: Seawall, own: str) -> list[ModuleType]:
-    names = [own, *(task.function.__module__ for task in app.tasks.values())]
+    stages = [stage for task in app.tasks.values() for stage in task.stages]
+    names = [own, *(stage.function.__module__ for stage in stages)]
     return [sys.modules[name] for name in dict.fromkeys(names) if name in sys.modules]
 
 
 def _of_isolated(app: Seawall) -> Iterator[Check]:
     """A fresh process must find an isolated task at the top of its module."""
-    isolated = [task for task in app.tasks.values() if task.isolated]
+    isolated = [task for task in app.tasks.values() if any(stage.isolated for stage in task.stages)]
     lost = [task.name for task in isolated if not _can_be_found(task)]
     for name in lost:
         yield Check(
@@ -249,6 +260,6 @@ def _of_isolated(app: Seawall) -> Iterator[Check]:
 
 
 def _can_be_found(task: "Task[..., object, object]") -> bool:
-    module = import_module(task.function.__module__)
+    module = import_module(task.home)
     there = list(vars(module).values())
     return any(isinstance(each, Task) and each.name == task.name for each in there)

@@ -13,9 +13,10 @@ from seawall.cli.apps import AppName, Found, Url
 from seawall.cli.jobs import JobId, no_such_job, state_of, tries_of
 from seawall.cli.show import AsJson, ConfigFile
 from seawall.decisions.explain import in_words
-from seawall.model import Attempt, Job
+from seawall.model import Attempt, Job, Usage
+from seawall.pipelines import Pipeline
 from seawall.states import State
-from seawall.store import Evidence, Progress, Store
+from seawall.store import DeadLetter, Evidence, KeptRun, LetterState, Progress, Store
 from seawall.store.values import MOST_ROWS
 
 EXAMPLE = (
@@ -45,7 +46,7 @@ def job(
         known = store.jobs([job_id]).get(job_id)
         if known is None:
             raise typer.Exit(no_such_job(job_id))
-        history = _history(store, job_id)
+        history = history_of(store, job_id)
         evidence = {
             each.seq: left
             for each in history
@@ -53,24 +54,67 @@ def job(
         }
         arguments, output = store.arguments(job_id), store.output(job_id, known.stage)
         progress, now = store.progress(job_id), store.now()
+        letter = store.letters_of([job_id]).get(job_id)
+        used, kept = store.used(job_id), None if known.run is None else store.run(known.run)
+        stages = _stages(known, found, kept)
     if as_json:
         told = _as_data(known, arguments, output, progress)
-        told["attempts"] = [_attempt_as_data(a, evidence, traceback) for a in history]
+        told["dead_letter"] = None if letter is None else show.as_data(letter)
+        told["attempts"] = [
+            _attempt_as_data(a, evidence, traceback)
+            | {"stage_name": _named(stages, a.stage), "usage": show.as_data(used.get(a.seq))}
+            for a in history
+        ]
+        told["stages"] = list(stages)
+        told["changed_stages"] = changes(history, stages)
         show.print_json(told)
         return
     console = show.console()
-    console.print(show.fields(_fields(known, found, progress, now)))
-    _print_text(console, "Arguments", arguments)
+    about_letter = [("dead letter", "" if letter is None else escape(letter_of(letter, now)))]
+    fields = _fields(known, found, progress, now, stages, kept)
+    console.print(show.fields([*fields, *about_letter]))
+    print_text(console, "Arguments", arguments)
     if known.state is State.SUCCEEDED:
-        _print_text(console, "Result", output)
+        print_text(console, "Result", output)
     elif known.state is State.SKIPPED:
-        _print_text(console, "Skipped because", output)
-    _print_history(history, now)
+        print_text(console, "Skipped because", output)
+    print_history(history, now, stages, used)
+    for line in changes(history, stages):
+        typer.echo(line)
     for seq, left in evidence.items():
-        _print_evidence(console, seq, left)
+        print_evidence(console, seq, left)
 
 
-def _history(store: Store, job_id: int) -> list[Attempt]:
+def _stages(job: Job, found: Found, kept: KeptRun | None) -> tuple[str, ...]:
+    """The names of its stages: as its run has them, or the application; none where neither does."""
+    if kept is not None:
+        return kept.stages
+    task = found.tasks.get(job.task)
+    return tuple(each.name for each in task.stages) if isinstance(task, Pipeline) else ()
+
+
+def _named(stages: tuple[str, ...], at: int) -> str | None:
+    return stages[at] if at < len(stages) else None
+
+
+def changes(history: list[Attempt], stages: tuple[str, ...]) -> list[str]:
+    """Where a stage's configuration was another than at the attempt at it before, in words."""
+    lines, before = [], dict[int, Attempt]()
+    for each in history:
+        last = before.get(each.stage)
+        if each.config is None:
+            continue
+        if last is not None and last.config != each.config:
+            name = show.harmless(_named(stages, each.stage) or str(each.stage))
+            lines.append(
+                f"Stage {name} changed since attempt {last.seq}: it was {last.config},"
+                f" and {each.config} at attempt {each.seq}."
+            )
+        before[each.stage] = each
+    return lines
+
+
+def history_of(store: Store, job_id: int) -> list[Attempt]:
     found: list[Attempt] = []
     while part := store.attempts(job_id, after=found[-1].seq if found else 0):
         found += part
@@ -117,7 +161,12 @@ def _parsed(text: str | None) -> Any:
 
 
 def _fields(
-    job: Job, found: Found, progress: Progress | None, now: datetime
+    job: Job,
+    found: Found,
+    progress: Progress | None,
+    now: datetime,
+    stages: tuple[str, ...],
+    kept: KeptRun | None,
 ) -> list[tuple[str, str]]:
     holder = "" if job.lease is None else escape(job.lease.worker)
     if job.lease is not None:
@@ -141,13 +190,42 @@ def _fields(
         ("ended", _time(job.finished_at, now)),
         ("deadline", _time(job.deadline_at, now)),
         ("worker", holder),
-        ("stage", str(job.stage) if job.stage else ""),
+        ("run", _run(job, kept)),
+        ("stage", _stage(job, stages)),
         ("attempts", f"{job.seq}{under_way}{tries}"),
         ("workers lost", str(job.losses) if job.losses else ""),
         ("sent again", f"{job.cycle}×" if job.cycle else ""),
         ("progress", _progress(progress)),
         ("last fault", escape(str(job.last_fault or ""))),
     ]
+
+
+def letter_of(letter: DeadLetter, now: datetime) -> str:
+    """Where its dead letter stands, and the next step."""
+    back = f", for the {letter.times:,}. time" if letter.times > 1 else ""
+    who = f" by {letter.handled_by}" if letter.handled_by else ""
+    if letter.state is LetterState.OPEN:
+        return (
+            f"open, failed {show.ago(letter.last_at, now)}{back}: seawall dead show {letter.job_id}"
+        )
+    note = f": {' '.join(letter.note.split())}" if letter.note else ""
+    return f"{letter.state} {show.ago(letter.handled_at, now)}{who}{back}{note}"
+
+
+def _run(job: Job, kept: KeptRun | None) -> str:
+    if job.run is None:
+        return ""
+    if kept is None:
+        return str(job.run)
+    stop = "" if kept.stop is None else f", {kept.stop}: {kept.reason}"
+    return escape(show.harmless(f"{kept.id}: {kept.pipeline} {kept.name}{stop}"))
+
+
+def _stage(job: Job, stages: tuple[str, ...]) -> str:
+    if len(stages) < 2:
+        return str(job.stage) if job.stage else ""
+    name = escape(show.harmless(_named(stages, job.stage) or ""))
+    return f"{name}, {job.stage + 1} of {len(stages)}".lstrip(", ")
 
 
 def _time(moment: datetime | None, now: datetime) -> str:
@@ -165,7 +243,7 @@ def _progress(progress: Progress | None) -> str:
     return escape(f"{progress.done:g}{total} {progress.message}".strip())
 
 
-def _print_text(console: Console, title: str, text: str | None) -> None:
+def print_text(console: Console, title: str, text: str | None) -> None:
     if text is None:
         return
     value = _parsed(text)
@@ -176,7 +254,21 @@ def _print_text(console: Console, title: str, text: str | None) -> None:
         console.print(f"[dim]… {len(pretty) - MOST_SHOWN:,} characters more: --json[/dim]")
 
 
-def _print_history(history: list[Attempt], now: datetime) -> None:
+def _used(usage: Usage | None) -> str:
+    if usage is None:
+        return ""
+    parts = [f"{usage.tokens_in:,} in, {usage.tokens_out:,} out"]
+    if usage.cost:
+        parts.append(f"cost {usage.cost:,.6g}")
+    return ", ".join(parts)
+
+
+def print_history(
+    history: list[Attempt],
+    now: datetime,
+    stages: tuple[str, ...] = (),
+    used: dict[int, Usage] | None = None,
+) -> None:
     if not history:
         return
     shown = history[-MOST_ATTEMPTS:]
@@ -185,7 +277,7 @@ def _print_history(history: list[Attempt], now: datetime) -> None:
     rows = [
         (
             str(each.seq),
-            str(each.stage),
+            escape(show.harmless(_named(stages, each.stage) or str(each.stage))),
             show.ago(each.started_at, now),
             in_words(each.duration.total_seconds()),
             escape(each.worker),
@@ -193,18 +285,19 @@ def _print_history(history: list[Attempt], now: datetime) -> None:
             "yes" if each.counted else "no",
             "" if each.delay_seconds is None else in_words(each.delay_seconds),
             escape(each.policy or ""),
+            *([_used(used.get(each.seq))] if used else []),
             escape(str(each.fault or "")),
         )
         for each in shown
     ]
     columns = (
         "SEQ", "STAGE", "BEGAN", "TOOK", "WORKER", "OUTCOME", "COUNTED", "THEN WAITED", "POLICY",
-        "FAULT",
+        *(["USED"] if used else []), "FAULT",
     )  # fmt: skip
-    show.listing(columns, rows, right=(0, 1))
+    show.listing(columns, rows, right=(0,) if stages else (0, 1))
 
 
-def _print_evidence(console: Console, seq: int, left: Evidence) -> None:
+def print_evidence(console: Console, seq: int, left: Evidence) -> None:
     parts = (("broke here", left.traceback), ("got this from the upstream", left.raw_output))
     for title, text in parts:
         if text is not None:

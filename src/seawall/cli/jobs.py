@@ -36,6 +36,7 @@ def jobs(  # noqa: PLR0917 - Typer turns each into an option
     owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only those with this tag.")] = None,
     key: Annotated[str | None, typer.Option(help="Only those with this key.")] = None,
+    run: Annotated[int | None, typer.Option(metavar="ID", help="Only items of this run.")] = None,
     since: Annotated[
         str | None,
         typer.Option(metavar="WHEN", help="Only those asked for since: 2h, 3d, 2026-11-03T14:00Z."),
@@ -59,7 +60,7 @@ def jobs(  # noqa: PLR0917 - Typer turns each into an option
         now = found.store.now()
         try:
             which = Filter(
-                state=state, task=task, queue=queue, owner=owner, tag=tag, key=key,
+                state=state, task=task, queue=queue, owner=owner, tag=tag, key=key, run=run,
                 created_after=None if since is None else when.before("--since", since, now),
             )  # fmt: skip
             page = found.store.page(which, after=after, limit=limit)
@@ -104,9 +105,11 @@ def state_of(job: Job) -> str:
 
 
 def tries_of(job: Job, found: Found) -> str:
-    """Tries used; and how many its policy allows, where the task is known."""
+    """Tries used; and how many its stage's policy allows, where the task is known."""
     task = found.tasks.get(job.task)
-    return str(job.tries) if task is None else f"{job.tries}/{task.policy.max_attempts or '–'}"
+    if task is None:
+        return str(job.tries)
+    return f"{job.tries}/{task.at(job.stage).policy.max_attempts or '–'}"
 
 
 def fault_of(job: Job, *, narrow: bool) -> str:
@@ -137,7 +140,7 @@ def why(
         job = found.store.jobs([job_id]).get(job_id)
         if job is None:
             raise typer.Exit(no_such_job(job_id))
-        told = reasons(found.store, job, found.tasks)
+        told = reasons(found.store, job, found.tasks, found.upstreams)
     if as_json:
         show.print_json({"id": job_id, "state": str(told.state), "lines": list(told.lines)})
     else:

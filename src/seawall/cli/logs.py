@@ -38,7 +38,7 @@ class TextFormatter(logging.Formatter):
     """Time, level, and the event with its fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        time = _time(record).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        time = _time(record).replace(tzinfo=None).isoformat(" ", "milliseconds")
         line = record.getMessage()
         if not hasattr(record, "seawall"):
             line = f"{record.name}: {_cleaned(line)}"

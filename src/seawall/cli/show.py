@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
@@ -21,7 +21,7 @@ ConfigFile = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="The TOML file with settings and policies. "
+        help="The TOML file with settings, policies and upstreams. "
         "Default: $SEAWALL_CONFIG, else ./seawall.toml where there is one.",
     ),
 ]
@@ -139,27 +139,41 @@ def listing(
 
     What goes into a pipe or a file is as wide as it needs to be: each row stays one line.
     """
-    out, made = console(), table(columns, rows, right=right)
-    unbounded = out.options.update(max_width=WIDEST_LINE)
-    natural = Measurement.get(out, unbounded, made).maximum
+    out = console()
+    made = laid_out(out, columns, rows, right=right)
+    if not out.is_terminal:
+        out.width = max(out.width, _natural(out, made))
+    out.print(made)
+
+
+def laid_out(
+    out: Console,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+) -> RenderableType:
+    """The rows as they fit there: as a table, or one below the other."""
+    made = table(columns, rows, right=right)
+    natural = _natural(out, made)
     last = max(len(Text.from_markup(row[-1])) for row in [columns, *rows])
-    if natural <= out.width or (
-        out.is_terminal and natural - last + NARROWEST_LAST <= out.width and last > NARROWEST_LAST
-    ):
-        out.print(made)
-    elif not out.is_terminal:
-        out.width = natural
-        out.print(made)
-    else:
-        for row in rows:
-            _print_below(out, columns, row)
+    folded = natural - last + NARROWEST_LAST <= out.width and last > NARROWEST_LAST
+    if natural <= out.width or folded or not out.is_terminal:
+        return made
+    return Group(*(line for row in rows for line in _below(columns, row)))
 
 
-def _print_below(out: Console, columns: Sequence[str], row: Sequence[str]) -> None:
-    out.print(f"[bold]{row[0]}[/bold]")
+def _natural(out: Console, made: RenderableType) -> int:
+    """As wide as it would like to be."""
+    unbounded = out.options.update(max_width=WIDEST_LINE)
+    return Measurement.get(out, unbounded, made).maximum
+
+
+def _below(columns: Sequence[str], row: Sequence[str]) -> Iterator[RenderableType]:
+    yield Text.from_markup(f"[bold]{row[0]}[/bold]")
     for name, value in zip(columns[1:], row[1:], strict=True):
         if value.strip():
-            out.print(indented(f"[dim]{name.lower()}[/dim] {value}".lstrip()))
+            yield indented(f"[dim]{name.lower()}[/dim] {value}".lstrip())
 
 
 def fields(pairs: Iterable[tuple[str, str]]) -> Table:

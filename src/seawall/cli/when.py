@@ -33,3 +33,13 @@ def before(option: str, text: str, now: datetime) -> datetime:
         return now - found
     except OverflowError:
         raise ConfigurationError(f"{option}: {text} ago is before the calendar begins") from None
+
+
+def lasting(option: str, text: str, now: datetime) -> float:
+    """For how many seconds: the span that was typed, or until the moment named."""
+    found = typed(option, text)
+    seconds = (found - now if isinstance(found, datetime) else found).total_seconds()
+    if seconds <= 0:
+        gone = "is over already" if isinstance(found, datetime) else "is no time at all"
+        raise ConfigurationError(f"{option}: {text} {gone}")
+    return seconds

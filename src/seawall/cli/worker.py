@@ -1,6 +1,8 @@
 """`seawall worker` and `seawall workers`: running jobs, and who does."""
 
+import gc
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -28,6 +30,10 @@ from seawall.worker.worker import Worker
 
 NOT_WRITTEN = 1
 MOST_PROCESSES = 256
+YOUNG_OBJECTS = 10_000
+"""How many there are before garbage is looked for among them: about what a batch of jobs makes."""
+SWITCH_SECONDS = 0.001
+"""How long whoever has heard from the store waits for a thread that runs handlers."""
 
 EXAMPLE = "Example: [bold]seawall worker --app jobs:app --queues mail,reports --processes 4[/bold]"
 WORKERS_EXAMPLE = "Example: [bold]seawall workers --url postgresql://db.example/jobs[/bold]"
@@ -123,6 +129,7 @@ def worker(  # noqa: PLR0917 - Typer turns each into an option
 
 
 def _work(app: Seawall, worker: Worker, *, supervised: bool) -> int:
+    _tune()
     with _at_a_signal(once_in_a_while(worker.stop) if supervised else lambda _: worker.stop()):
         if supervised:
             # One that was told to stop already must not be hurried by it.
@@ -131,6 +138,15 @@ def _work(app: Seawall, worker: Worker, *, supervised: bool) -> int:
             return 0 if worker.run() else NOT_WRITTEN
         finally:
             app.close()
+
+
+def _tune() -> None:
+    """Set the interpreter up for a process that does nothing else than to run jobs."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    young, *older = gc.get_threshold()
+    gc.set_threshold(max(young, YOUNG_OBJECTS), *older)
+    gc.collect()
+    gc.freeze()  # what is there now stays: modules, the application
 
 
 def _supervise(supervisor: Supervisor) -> int:

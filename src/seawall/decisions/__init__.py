@@ -9,5 +9,5 @@ that waits, on the clock it is given. Nothing here knows of stores, workers or t
     presets    policies that ship                  public         what users may see of a fault
     breaker    is this upstream well?              budget         may we still add load by retrying?
     output     a model's text becomes JSON         hidden_retries who else retries underneath us
-    schedule   when a recurring job is due
+    schedule   when a recurring job is due         failure_budget must this run be stopped?
 """

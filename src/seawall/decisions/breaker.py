@@ -22,6 +22,9 @@ Old news. Results of calls that began before the opening change nothing, however
 an event says how many seconds its call took. Only a person who forced it closed, and then lets go,
 makes it forget the opening.
 
+Asked to wait. An upstream that says for how long it wants to be left alone is, and a little longer;
+then it is probed, and let go again within twice that time at most.
+
 Wrong clocks. A time further ahead than this breaker could have set it binds nobody; clocks that
 differ by no more than `CLOCK_SKEW_SECONDS` are all taken at their word.
 
@@ -29,183 +32,56 @@ Closing releases the backlog in a ramp: the share of calls let through grows fro
 over `ramp_seconds`. Opening again before the ramp is over continues the same episode, for longer.
 """
 
-import math
 import random
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
-from seawall.decisions.backoff import Backoff, is_number
-from seawall.decisions.tally import LONGEST_WINDOW_SECONDS, Tally
+from seawall.decisions.breaker_values import (
+    Admission,
+    AskedToWait,
+    Breaker,
+    BreakerEvent,
+    BreakerState,
+    Failed,
+    Forced,
+    Ignored,
+    Phase,
+    ProbeAsked,
+    Slot,
+    Succeeded,
+)
+from seawall.decisions.tally import Tally
 from seawall.faults import Fault
 
-MOST_CALLS = 10_000
-MOST_PROBES = 1_000
+__all__ = [
+    "Admission",
+    "AskedToWait",
+    "Breaker",
+    "BreakerEvent",
+    "BreakerState",
+    "Failed",
+    "Forced",
+    "Ignored",
+    "Phase",
+    "ProbeAsked",
+    "Slot",
+    "Succeeded",
+    "admission",
+    "at",
+    "event_of",
+    "holds_slot",
+    "judged",
+    "opened",
+    "step",
+]
+
 RAMP_STARTS_AT = 0.1
 CLOCK_SKEW_SECONDS = 60.0
-
-_MAY_BE_NONE = frozenset(
-    {"consecutive_failures", "failure_rate", "window_seconds", "slow_call_seconds"}
-)
+WAIT_SPREAD = 0.1
+"""How much longer than it asked for an upstream is left alone, at most."""
 _BYGONE = -1
 """The episode of a slot whose own is over: numbers start again at 1 after a recovery."""
-
-
-class Phase(StrEnum):
-    """What the breaker believes."""
-
-    CLOSED = "closed"
-    OPEN = "open"
-    HALF_OPEN = "half_open"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Breaker:
-    """When to open, for how long, and how to close again."""
-
-    consecutive_failures: int | None = 5
-    failure_rate: float | None = 0.5
-    window_calls: int = 20
-    """The rates look at the last so many calls …"""
-    window_seconds: float | None = None
-    """… or, where this is given, at the calls of the last so many seconds."""
-    minimum_calls: int = 20
-    """No rate is judged on fewer calls than this."""
-    slow_call_seconds: float | None = None
-    """A call that took this long is slow."""
-    slow_call_rate: float = 0.5
-    open: Backoff = field(
-        default=Backoff(
-            curve="exponential",
-            base_seconds=5,
-            cap_seconds=300,
-            jitter="proportional",
-            jitter_ratio=0.2,
-        )
-    )
-    """How long it stays open: the n-th time in a row is the n-th delay."""
-    probes: int = 1
-    probe_seconds: float = 60.0
-    successes_to_close: int = 1
-    failures_to_reopen: int = 1
-    ramp_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        for name, least, most in (
-            ("consecutive_failures", 1, MOST_CALLS),
-            ("failure_rate", 0.001, 1),
-            ("window_calls", 1, MOST_CALLS),
-            ("window_seconds", 1, LONGEST_WINDOW_SECONDS),
-            ("minimum_calls", 1, MOST_CALLS),
-            ("slow_call_seconds", 0, LONGEST_WINDOW_SECONDS),
-            ("slow_call_rate", 0.001, 1),
-            ("probes", 1, MOST_PROBES),
-            ("probe_seconds", 0.001, 86_400),
-            ("successes_to_close", 1, MOST_PROBES),
-            ("failures_to_reopen", 1, MOST_PROBES),
-            ("ramp_seconds", 0, 86_400),
-        ):
-            found = getattr(self, name)
-            if found is None and name in _MAY_BE_NONE:
-                continue
-            if not is_number(found) or not least <= found <= most:
-                raise ValueError(f"{name}: found {found!r}, expected {least} to {most}")
-            if not name.endswith(("_rate", "_seconds")) and not isinstance(found, int):
-                raise ValueError(f"{name}: found {found!r}, expected a whole number")
-        if getattr(self.open, "curve", None) not in ("fixed", "linear", "exponential", "schedule"):
-            raise ValueError(
-                f"open: found {self.open!r}, expected a Backoff whose curve grows by itself"
-            )
-        if self.window_seconds is None and self.minimum_calls > self.window_calls:
-            raise ValueError(
-                f"minimum_calls: found {self.minimum_calls}, more than the "
-                f"{self.window_calls} of window_calls: no rate would ever be judged"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A probe's place: whose it is, when it comes back by itself, and which episode it probes."""
-
-    holder: str
-    expires: float
-    episode: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerState:
-    """Everything a breaker remembers. Times are seconds since the epoch."""
-
-    phase: Phase = Phase.CLOSED
-    forced: Literal["open", "closed"] | None = None
-    until: float = 0.0
-    """Open, or forced, until then."""
-    episode: int = 0
-    """How often it opened in a row; 0 while it never has."""
-    closed_at: float | None = None
-    """When the last episode ended: the ramp starts here."""
-    consecutive: int = 0
-    recent: str = ""
-    """The last calls, one letter each: s success, f failure; a capital was slow."""
-    tally: Tally = field(default_factory=Tally)
-    """The same by second: failures, slow calls, all calls."""
-    slots: tuple[Slot, ...] = ()
-    successes: int = 0
-    failures: int = 0
-    """Results of this episode's probes."""
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Succeeded:
-    """Calls that the upstream answered well."""
-
-    seconds: float = 0.0
-    probe: str | None = None
-    count: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """Calls that failed in a way that speaks about the upstream's health."""
-
-    seconds: float = 0.0
-    probe: str | None = None
-    count: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Ignored:
-    """A call that ended without saying anything: cancelled, or the job's own fault."""
-
-    probe: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeAsked:
-    """Somebody wants to make a call while the breaker is half-open."""
-
-    probe: str
-
-
-@dataclass(frozen=True, slots=True)
-class Forced:
-    """A person decides: open or closed until a time, or None for automatic again."""
-
-    to: Literal["open", "closed"] | None
-    until: float = math.inf
-
-
-BreakerEvent = Succeeded | Failed | Ignored | ProbeAsked | Forced
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """Who may call now: a share of all callers, or so many more probes; else none until a time."""
-
-    share: float = 0.0
-    probes: int = 0
-    until: float | None = None
 
 
 def event_of(
@@ -223,8 +99,10 @@ def step(breaker: Breaker, state: BreakerState, event: BreakerEvent, now: float)
     match event:
         case Forced(to, until):
             return _forced(state, to, until, now)
-        case ProbeAsked(probe):
-            return _with_probe(breaker, state, probe, now)
+        case AskedToWait(seconds):
+            return _left_alone(state, seconds, now)
+        case ProbeAsked(probe, seconds):
+            return _with_probe(breaker, state, probe, now, min(seconds, breaker.probe_seconds))
         case Ignored(probe):
             return _without_slot(state, probe)
         case Succeeded() | Failed():
@@ -237,6 +115,7 @@ def at(breaker: Breaker, state: BreakerState, now: float) -> BreakerState:
         # The ramp starts when the hold ended, not when somebody first looked.
         state = _automatic(state, state.until)
     _, longest = breaker.open.window(max(1, state.episode))
+    longest = max(longest, state.asked_seconds * (1 + WAIT_SPREAD))
     is_open = state.forced is None and state.phase is Phase.OPEN
     if is_open and not _ahead(state.until, now, longest):
         state = replace(state, phase=Phase.HALF_OPEN, successes=0, failures=0)
@@ -255,10 +134,45 @@ def admission(breaker: Breaker, state: BreakerState, now: float) -> Admission:
         return Admission(until=state.until)
     if state.phase is Phase.HALF_OPEN:
         return Admission(probes=max(0, breaker.probes - len(state.slots)))
-    if state.closed_at is None or breaker.ramp_seconds <= 0:
+    ramp_seconds = _ramp_seconds(breaker, state)
+    if state.closed_at is None or ramp_seconds <= 0:
         return Admission(share=1.0)
-    progress = max(0.0, now - state.closed_at) / breaker.ramp_seconds
+    progress = max(0.0, now - state.closed_at) / ramp_seconds
     return Admission(share=min(1.0, RAMP_STARTS_AT + (1 - RAMP_STARTS_AT) * progress))
+
+
+def judged(
+    breaker: Breaker,
+    state: BreakerState,
+    calls: Iterable[tuple[float, Succeeded | Failed]],
+    now: float,
+) -> BreakerState:
+    """A closed breaker's state after all these calls, the oldest first, each at its time.
+
+    For whoever keeps the calls and not the state: they are all there is to judge by, and only
+    where they have led in the end decides.
+    """
+    state = at(breaker, state, now)
+    if state.forced is not None or state.phase is not Phase.CLOSED:
+        return state
+    seen = replace(state, consecutive=0, recent="", tally=Tally())
+    for time, event in calls:
+        if state.closed_at is None or time >= state.closed_at:
+            seen = _recorded(breaker, seen, event, time)
+    after = _judged(breaker, seen, now)
+    return after if after.phase is Phase.OPEN else state
+
+
+def opened(breaker: Breaker, state: BreakerState, now: float) -> BreakerState:
+    """The state after somebody else found that the upstream must not be called."""
+    return _opened(breaker, at(breaker, state, now), now)
+
+
+def _ramp_seconds(breaker: Breaker, state: BreakerState) -> float:
+    """Whoever asked for a moment only is not made to wait for long."""
+    if state.asked_seconds <= 0:
+        return breaker.ramp_seconds
+    return min(breaker.ramp_seconds, 2 * state.asked_seconds)
 
 
 def holds_slot(state: BreakerState, probe: str) -> bool:
@@ -286,12 +200,34 @@ def _automatic(state: BreakerState, since: float) -> BreakerState:
     return BreakerState(closed_at=closed_at, slots=state.slots, seed=state.seed)
 
 
-def _with_probe(breaker: Breaker, state: BreakerState, probe: str, now: float) -> BreakerState:
-    free = len(state.slots) < breaker.probes and not holds_slot(state, probe)
+def _left_alone(state: BreakerState, seconds: float, now: float) -> BreakerState:
+    """Open until it asked for, and a little longer: all who were told the same come back then."""
+    rng = random.Random(f"{state.seed}/{seconds}/{now}")
+    until = now + seconds * (1 + rng.uniform(0, WAIT_SPREAD))
+    is_open = state.phase is Phase.OPEN
+    if state.forced is not None or seconds <= 0 or (is_open and state.until >= until):
+        return state
+    return BreakerState(
+        phase=Phase.OPEN,
+        until=until,
+        episode=max(1, state.episode),
+        asked_seconds=seconds,
+        slots=state.slots if is_open else _bygone(state.slots),
+        seed=state.seed,
+    )
+
+
+def _with_probe(
+    breaker: Breaker, state: BreakerState, probe: str, now: float, seconds: float
+) -> BreakerState:
+    until = now + seconds
+    if holds_slot(state, probe):
+        kept = [replace(s, expires=until) if s.holder == probe else s for s in state.slots]
+        return replace(state, slots=tuple(kept))
+    free = len(state.slots) < breaker.probes
     if state.forced is not None or state.phase is not Phase.HALF_OPEN or not free:
         return state
-    slot = Slot(probe, now + breaker.probe_seconds, state.episode)
-    return replace(state, slots=(*state.slots, slot))
+    return replace(state, slots=(*state.slots, Slot(probe, until, state.episode)))
 
 
 def _without_slot(state: BreakerState, probe: str | None) -> BreakerState:
@@ -376,7 +312,7 @@ def _opened(breaker: Breaker, state: BreakerState, now: float) -> BreakerState:
     recovered = (
         state.phase is Phase.CLOSED
         and closed_at is not None
-        and now - closed_at >= breaker.ramp_seconds
+        and now - closed_at >= _ramp_seconds(breaker, state)
     )
     episode = 1 if recovered else state.episode + 1
     rng = random.Random(f"{state.seed}/{episode}/{now}")
@@ -390,4 +326,10 @@ def _opened(breaker: Breaker, state: BreakerState, now: float) -> BreakerState:
 
 
 def _closed(state: BreakerState, now: float) -> BreakerState:
-    return BreakerState(closed_at=now, episode=state.episode, slots=state.slots, seed=state.seed)
+    return BreakerState(
+        closed_at=now,
+        episode=state.episode,
+        asked_seconds=state.asked_seconds,
+        slots=state.slots,
+        seed=state.seed,
+    )

@@ -17,7 +17,7 @@ class RetryBudget:
 
     share: float = 0.1
     """Retries for each first call."""
-    floor_per_second: float = 0.1
+    floor_per_second: float = 1.0
     """Retries that are always allowed, a second."""
     window_seconds: float = 60.0
 

@@ -13,16 +13,18 @@ that says more. Nothing is imported, nothing is raised, whatever hostile object 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from inspect import iscoroutinefunction
 from itertools import islice
 from typing import Literal, TypeVar
 
 from seawall.decisions.clients import CLIENTS, DATA_ERRORS
-from seawall.decisions.facts import Facts, attribute, facts_of, text_of, told_by
+from seawall.decisions.facts import SAYS_NOTHING, Facts, attribute, facts_of, text_of, told_by
 from seawall.decisions.matching import class_name, short_name
 from seawall.decisions.readers import TO_ANY_CAUSE, Reading, by_attributes
 from seawall.errors import FaultError
 from seawall.faults import Fault, FaultCode, code_named
+from seawall.redact import LONGEST_REMEMBERED, MOST_REMEMBERED
 
 DEEPEST_CHAIN = 16
 WIDEST_GROUP = 50
@@ -206,9 +208,12 @@ def _fault(reading: Reading, path: list[_Link]) -> Fault:
     """The fault that the last link of the path decides; the first is what was raised."""
     raised, decisive = path[0], path[-1]
     facts = decisive.facts
+    said = raised.said if raised is decisive else f"{raised.said} (from {decisive.said})"
+    if facts is SAYS_NOTHING and len(said) <= LONGEST_REMEMBERED:
+        return _again(reading.code, said, reading.ambiguous, _kinds_along(path))
     return Fault(
         reading.code,
-        raised.said if raised is decisive else f"{raised.said} (from {decisive.said})",
+        said,
         status=facts.status,
         retry_after_seconds=facts.retry_after_seconds,
         request_id=facts.request_id,
@@ -216,6 +221,12 @@ def _fault(reading: Reading, path: list[_Link]) -> Fault:
         final=facts.told_not_to_retry,
         kinds=_kinds_along(path),
     )
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _again(code: FaultCode, said: str, ambiguous: bool, kinds: tuple[str, ...]) -> Fault:
+    """The same trouble comes by the thousand: of those that say nothing else, one is kept."""
+    return Fault(code, said, ambiguous=ambiguous, kinds=kinds)
 
 
 def _kinds_along(path: list[_Link]) -> tuple[str, ...]:
@@ -308,8 +319,17 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
 
 def _kinds(exc: BaseException) -> tuple[str, ...]:
     """The names of its classes, most specific first."""
-    names = (class_name(kind) for kind in islice(_MRO_OF(type(exc)), MOST_KINDS))
+    kind = type(exc)
+    # A class of a class of its own may not even be fit for a table.
+    return _kinds_again(kind) if type(kind) is type else _kinds_of(kind)  # type: ignore[arg-type]
+
+
+def _kinds_of(kind: type) -> tuple[str, ...]:
+    names = (class_name(each) for each in islice(_MRO_OF(kind), MOST_KINDS))
     return tuple(name for name in names if name not in _ROOTS and name != "object")
+
+
+_kinds_again = lru_cache(maxsize=500)(_kinds_of)
 
 
 def _kind(exc: object) -> str:

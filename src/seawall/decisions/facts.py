@@ -8,6 +8,7 @@ touches no network: a body is used only where the client has already read it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -134,9 +135,35 @@ _TELLING = (
 """The attributes that facts are read from: an exception with none of them has none to read."""
 
 
+_TELLING_SET = frozenset(_TELLING)
+_GIVEN_TO = vars(BaseException)["__dict__"].__get__
+"""The attributes that an exception was given, past whatever its class says of them."""
+
+
+def _tells_of_itself(kind: type) -> bool:
+    """Whether objects of this class may have telling attributes that they were not given."""
+    names = {name for each in kind.__mro__ for name in vars(each)}
+    looked_up: object = kind.__getattribute__
+    usual = looked_up is BaseException.__getattribute__
+    mapping = issubclass(kind, Mapping)
+    return mapping or not usual or "__getattr__" in names or not names.isdisjoint(_TELLING)
+
+
+_tells_again = lru_cache(maxsize=500)(_tells_of_itself)
+
+
+def _says_nothing(exc: object) -> bool:
+    kind = type(exc)
+    # A class of a class of its own may answer anything.
+    usual = type(kind) is type and issubclass(kind, BaseException)
+    if usual and not _tells_again(kind):  # type: ignore[arg-type]
+        return _TELLING_SET.isdisjoint(_GIVEN_TO(exc))
+    return all(attribute(exc, name) is None for name in _TELLING)
+
+
 def facts_of(exc: object, *, now: datetime | None = None) -> Facts:
     """Read everything that can be read."""
-    if all(attribute(exc, name) is None for name in _TELLING):
+    if _says_nothing(exc):
         return SAYS_NOTHING
     status, headers, body = status_of(exc), headers_of(exc), body_of(exc)
     pairs = list(header_fields(headers))

@@ -51,17 +51,34 @@ class Asking:
         )
 
     def _enqueued(self, tries: int, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        given = self._given(jobs, self._lanes.ids(job.lane for job in jobs))
-        found = {at: Enqueued(Taken.CREATED, id_) for at, id_ in self._backend.enqueue(given)}
-        if found:
-            self._backend.wake()
-        found |= self._holders(self._backend, given, found)
+        lane_ids = self._lanes.ids(job.lane for job in jobs)
+        found = self._written_plain(jobs, lane_ids)
+        if found is None:
+            given = self._given(jobs, lane_ids)
+            written = self._backend.batch("enqueue", given)
+            found = {at: Enqueued(Taken.CREATED, id_) for at, id_ in written}
+            if found:
+                self._backend.wake()
+            found |= self._holders(self._backend, given, found)
         freed = [at for at in range(len(jobs)) if at not in found]
         if freed:  # a key whose job was pruned between our two looks, or a lane that is gone
             self._lanes.forget()
             again = self._enqueued_within(tries - 1, [jobs[at] for at in freed])
             found |= zip(freed, again, strict=True)
         return [found[at] for at in range(len(jobs))]
+
+    def _written_plain(
+        self, jobs: Sequence[NewJob], lane_ids: dict[Lane, int]
+    ) -> dict[int, Enqueued] | None:
+        """The short way, where every job of the batch may go it."""
+        given = []
+        for job in jobs:
+            row = rows.plain_job(job, lane_ids[job.lane])
+            if row is None:
+                return None
+            given.append(row)
+        written = self._backend.enqueue_plain(rows.PLAIN, given)
+        return {at: Enqueued(Taken.CREATED, id_) for at, id_ in written}
 
     def _given(self, jobs: Sequence[NewJob], lane_ids: dict[Lane, int]) -> list[Values]:
         return [

@@ -37,6 +37,8 @@ class Step(NamedTuple):
 
     name: str
     rows: Sequence[Values] | None = None
+    values: Values | None = None
+    """What the statement needs besides."""
 
 
 class Session(Protocol):
@@ -70,8 +72,20 @@ class Backend(Session, Protocol):
         """Which of the SQL files it speaks."""
         ...
 
+    @property
+    def many_at_once(self) -> bool:
+        """Whether it works for several threads at the same time."""
+        ...
+
     def transaction(self) -> AbstractContextManager[Session]:
         """Statements that are written together or not at all."""
+        ...
+
+    def together(self, steps: Sequence[Step]) -> list[list[Row]]:
+        """Statements that do not depend on one another's answers, in one transaction.
+
+        Where the database is far away, in one round trip.
+        """
         ...
 
     def lending(self) -> AbstractContextManager[tuple[Any, Callable[[Step], list[Row]]]]:
@@ -85,8 +99,8 @@ class Backend(Session, Protocol):
         """Statements that read, all in the same instant, each for at most so long."""
         ...
 
-    def enqueue(self, rows: Sequence[Values]) -> list[Row]:
-        """The statement `enqueue`, by whatever way is fastest for so many rows, in one transaction.
+    def enqueue_plain(self, columns: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+        """The statement of that name, and the word to whoever waits, in as few trips as may be.
 
         Answers position and id of each job that was written.
         """
@@ -122,6 +136,10 @@ class Backend(Session, Protocol):
 
     def times(self, times: Sequence[datetime | None]) -> object:
         """A list of times as this database's statements take it."""
+        ...
+
+    def table(self, columns: Sequence[str], rows: Sequence[Row]) -> Values:
+        """Rows of numbers and text as statements take them that are run once for all of them."""
         ...
 
     def wake(self) -> None:

@@ -157,7 +157,7 @@ def _lanes_there(lanes: Iterable[Lane]) -> Steps[dict[Lane, int]]:
 
 
 def _by_lane(found: list[Row]) -> dict[Lane, int]:
-    return {rows.lane_of(named): id_ for id_, *named in found}
+    return {rows.lane_of(named): id_ for id_, *named, _ in found}
 
 
 def any_created(answers: Iterable[Enqueued]) -> bool:

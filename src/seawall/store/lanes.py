@@ -9,7 +9,7 @@ start, where a job may have been put back.
 
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from typing import NamedTuple
 from seawall.model import Lane
 from seawall.store import rows
 from seawall.store.backend import Backend, Row
+from seawall.store.values import Wanted
 
 MOST_VISITS_KEPT = 100
 LOOK_AGAIN_SECONDS = 1.0
@@ -56,13 +57,20 @@ class Visit(NamedTuple):
     """Every lane up to that id."""
 
     marks: dict[int, datetime]
+    """The watermarks that such a visit moves on."""
 
-    def served(self, latest: dict[int, datetime], *, marks: bool) -> None:
-        """These lanes gave jobs, the last of each due then, and were passed over for none."""
+    def served(self, latest: dict[int, datetime]) -> None:
+        """These lanes gave jobs, the last of each due then."""
         for turn in self.turns:
             turn.served(latest.keys() & turn.places.keys())
-        if marks:
-            self.marks.update({lane_id: due_at - MARGIN for lane_id, due_at in latest.items()})
+        self.marks.update({lane_id: due_at - MARGIN for lane_id, due_at in latest.items()})
+
+
+Asked = tuple[
+    tuple[str, ...] | None, tuple[str, ...], str | None, bool, str | None, int | None,
+    frozenset[str],
+]  # fmt: skip
+"""What of a `Wanted` decides about the lanes."""
 
 
 class _Known:
@@ -70,10 +78,12 @@ class _Known:
 
     def __init__(self, found: list[Row]) -> None:
         self.found = found
-        self.by_id = {id_: rows.lane_of(named) for id_, *named in found}
+        self.by_id = {id_: rows.lane_of(named) for id_, *named, _ in found}
+        self.over = {row[0] for row in found if row[-1]}
+        """Lanes of runs that have ended: nothing waits there."""
         self.ids = {lane: id_ for id_, lane in self.by_id.items()}
         self.last = max(self.by_id, default=0)
-        self.turns: dict[tuple[tuple[str, ...] | None, tuple[str, ...]], list[Turn]] = {}
+        self.turns: dict[Asked, list[Turn]] = {}
 
 
 class Lanes:
@@ -86,6 +96,7 @@ class Lanes:
         self._known = _Known([])
         self._look_again_at = 0.0
         self._marks: dict[int, datetime] = {}
+        self._marks_ahead: dict[int, datetime] = {}
 
     def ids(self, lanes: Iterable[Lane]) -> dict[Lane, int]:
         """The id of each lane, among others; a new one is made in a transaction of its own."""
@@ -112,18 +123,47 @@ class Lanes:
         """Every lane that there is now."""
         return self._looked_up().by_id
 
-    def visit(self, queues: Sequence[str] | None, tasks: Sequence[str]) -> Visit:
-        """The lanes of these queues (None: of all) and tasks, higher priorities first."""
-        known = self._learned() if time.monotonic() >= self._look_again_at else self._known
-        asked = (None if queues is None else tuple(queues), tuple(tasks))
+    def visit(self, wanted: Wanted, *, may_ask: bool = True) -> Visit:
+        """The lanes that a claim is for, higher priorities first.
+
+        One for prefetch passes over some jobs, so its watermarks are its own.
+        """
+        known = self._fresh() if may_ask else self._known
+        queues = None if wanted.queues is None else tuple(wanted.queues)
+        asked = (
+            queues, tuple(wanted.tasks), wanted.upstream, wanted.retry, wanted.owner,
+            wanted.priority, wanted.guarded,
+        )  # fmt: skip
         turns = known.turns.get(asked)
         if turns is None:
             if len(known.turns) >= MOST_VISITS_KEPT:
                 known.turns.clear()
-            turns = known.turns[asked] = self._turns(known.by_id, *asked)
+            turns = known.turns[asked] = self._turns(known, wanted)
         order = [id_ for turn in turns for id_ in turn.order()]
-        since = [self._marks.get(id_) for id_ in order]
-        return Visit(order, since, known.last, turns, known.by_id, self._marks)
+        if wanted.without:
+            order = [id_ for id_ in order if known.by_id[id_].upstream not in wanted.without]
+        marks = self._marks_ahead if wanted.prefetch else self._marks
+        since = [marks.get(id_) for id_ in order]
+        return Visit(order, since, known.last, turns, known.by_id, marks)
+
+    def waiting_at(self, wanted: Wanted, upstreams: Collection[str]) -> dict[int, Lane]:
+        """The lanes whose jobs are asked for by upstream: of those named, and all retries."""
+        known = self._fresh()
+        return {
+            id_: lane
+            for id_, lane in known.by_id.items()
+            if (lane.retry or lane.upstream in upstreams or _guarded(lane, wanted.guarded))
+            and lane.task in wanted.tasks
+            and (wanted.queues is None or lane.queue in wanted.queues)
+            and id_ not in known.over
+        }
+
+    def refresh(self) -> None:
+        """Look for news now if a visit would: the next one may not ask."""
+        self._fresh()
+
+    def _fresh(self) -> _Known:
+        return self._learned() if time.monotonic() >= self._look_again_at else self._known
 
     def look_again(self) -> None:
         """A claim met a lane that was not known: learn it before the next visit."""
@@ -131,19 +171,24 @@ class Lanes:
 
     def start_over(self) -> None:
         """Jobs were put back at their old places: the next visit begins at every lane's start."""
-        self._marks = {}
+        self._marks, self._marks_ahead = {}, {}
 
     def forget(self) -> None:
         """A lane that was known is gone, as after a restore: learn all of them anew."""
         self._known = _Known([])
 
-    def _turns(
-        self, by_id: dict[int, Lane], queues: Sequence[str] | None, tasks: Sequence[str]
-    ) -> list[Turn]:
-        served = frozenset(tasks)
-        ours = [id_ for id_, lane in by_id.items() if lane.task in served]
-        if queues is not None:
-            named = frozenset(queues)
+    def _turns(self, known: _Known, wanted: Wanted) -> list[Turn]:
+        by_id, served = known.by_id, frozenset(wanted.tasks)
+        ours = [
+            id_
+            for id_, lane in by_id.items()
+            if lane.task in served
+            and lane.retry is wanted.retry
+            and _meant(lane, wanted)
+            and id_ not in known.over
+        ]
+        if wanted.queues is not None:
+            named = frozenset(wanted.queues)
             ours = [id_ for id_ in ours if by_id[id_].queue in named]
         ours.sort(key=lambda id_: (-by_id[id_].priority, id_))
         equals = [list(ids) for _, ids in groupby(ours, key=lambda id_: by_id[id_].priority)]
@@ -152,7 +197,7 @@ class Lanes:
     def _learned(self) -> _Known:
         known = self._looked_up()
         self._look_again_at = time.monotonic() + LOOK_AGAIN_SECONDS
-        self._marks = {}
+        self.start_over()
         return known
 
     def _looked_up(self) -> _Known:
@@ -162,3 +207,19 @@ class Lanes:
             known = _Known(found)
             self._known = known
         return known
+
+
+def _meant(lane: Lane, wanted: Wanted) -> bool:
+    """Whether the lane's upstream, its owner and its priority are those that a claim is for."""
+    if wanted.upstream is None:
+        return not _guarded(lane, wanted.guarded)
+    return (
+        lane.upstream == wanted.upstream
+        and wanted.owner in (None, lane.owner)
+        and wanted.priority in (None, lane.priority)
+    )
+
+
+def _guarded(lane: Lane, guarded: frozenset[str]) -> bool:
+    name = lane.upstream
+    return bool(guarded and name) and (name in guarded or name.partition(":")[0] in guarded)

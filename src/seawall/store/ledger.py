@@ -5,22 +5,31 @@ each row, in the order asked. What the statements promise stands beside them in 
 verbs promise stands in `port`.
 """
 
-import json
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 from seawall.faults import Fault, FaultCode
 from seawall.model import Lane, NewJob, Settlement, Token, need_lease, need_name, need_span
 from seawall.states import State
 from seawall.store import rows
-from seawall.store.backend import Backend, BadRowError, ConflictError, Row, Session, Values
+from seawall.store.auditing import Auditing
+from seawall.store.backend import (
+    Backend,
+    BadRowError,
+    ConflictError,
+    Row,
+    Session,
+    Step,
+    Values,
+)
 from seawall.store.batches import in_parts
-from seawall.store.fleet import Fleet
-from seawall.store.lanes import Lanes, Visit
+from seawall.store.dead import Dead
+from seawall.store.lanes import Lanes
 from seawall.store.reading import Reading
+from seawall.store.running import Running
 from seawall.store.values import (
     MOST_ROWS,
     SLACK_SECONDS,
@@ -28,7 +37,9 @@ from seawall.store.values import (
     Answer,
     Change,
     Claim,
+    Ending,
     Lapse,
+    Observation,
     Progress,
     Reclaim,
     Redrive,
@@ -42,27 +53,26 @@ from seawall.store.values import (
     need_batch,
     need_finished,
     need_limit,
+    need_observations,
+    need_redrives,
     need_tokens,
     need_wanted,
     too_heavy,
 )
+from seawall.store.watching import Watching
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-_EXPIRED = rows.fault_text(Fault(FaultCode.EXPIRED, "its deadline passed while it waited"))
+_LATE = Fault(FaultCode.EXPIRED, "its deadline passed while it waited")
+_EXPIRED = {"fault": rows.fault_text(_LATE), **rows.named_fault(_LATE)}
 _CASES = [(state, cancel) for state in State for cancel in (False, True)]
 _DONE = {case: Answer(Result.DONE, *case) for case in _CASES}
 _ALREADY = {case: Answer(Result.ALREADY, *case) for case in _CASES}
 _LOST = Answer(Result.LOST)
-ATTEMPTS_REMEMBERED = 200
-"""How many attempts back a claim looks for what went wrong."""
 
 T = TypeVar("T")
 A = TypeVar("A")
 
 
-class Ledger(Reading, Fleet):
+class Ledger(Reading, Dead, Running, Auditing, Watching):
     """The store: see `port.Store` for what each verb promises."""
 
     def __init__(self, backend: Backend, *, rng: random.Random | None = None) -> None:
@@ -83,43 +93,11 @@ class Ledger(Reading, Fleet):
     def close(self) -> None:
         self._backend.close()
 
+    @property
+    def many_at_once(self) -> bool:
+        return self._backend.many_at_once
+
     # --- a worker's life ----------------------------------------------------------------------
-
-    def claim(self, wanted: Wanted) -> list[Claim]:
-        need_wanted(wanted)
-        visit = self._lanes.visit(wanted.queues, wanted.tasks)
-        return self._claims(self._taken(self._backend, wanted, visit), visit, wanted)
-
-    def _taken(self, session: Session, wanted: Wanted, visit: Visit) -> list[Row]:
-        return session.all(
-            "claim",
-            queues=self._backend.names(wanted.queues),
-            tasks=self._backend.names(wanted.tasks),
-            visit=self._backend.ids(visit.order),
-            since=self._backend.times(visit.since),
-            known=visit.known,
-            remembered=ATTEMPTS_REMEMBERED,
-            **rows.wanted(wanted),
-        )
-
-    def _claims(self, taken: list[Row], visit: Visit, wanted: Wanted) -> list[Claim]:
-        """What was taken, in words. The leases stand already, so nothing here may ask the store."""
-        lanes = {}
-        latest: dict[int, datetime] = {}
-        claims = []
-        for row in taken:
-            lane_id = row[3]
-            if lane_id not in lanes:
-                lanes[lane_id] = visit.lanes.get(lane_id) or rows.lane_of(json.loads(row[-1]))
-            claim = rows.claim(row, lanes[lane_id], self._backend.read)
-            claims.append(claim)
-            if lane_id not in latest or latest[lane_id] < claim.due_at:
-                latest[lane_id] = claim.due_at
-        visit.served(latest, marks=not wanted.prefetch)
-        if not lanes.keys() <= visit.lanes.keys():
-            self._lanes.look_again()  # a lane that we did not know
-        claims.sort(key=rows.claim_order)
-        return claims
 
     def renew(self, tokens: Sequence[Token], *, lease_seconds: float) -> list[Answer]:
         need_tokens(tokens)
@@ -136,17 +114,73 @@ class Ledger(Reading, Fleet):
             "advance", advances, lambda each: rows.advance(each, lane_ids[each.lane])
         )
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[Answer]:
+    def settle(
+        self, settlements: Sequence[Ending], observations: Sequence[Observation] = ()
+    ) -> list[Answer]:
         need_tokens([each.token for each in settlements])
+        need_observations(observations)
         if any(each.children for each in settlements):
-            return in_parts(settlements, self._settled_with_children, _refused)
-        return self._guarded("settle", settlements, rows.settlement)
+            answers = in_parts(settlements, self._settled_with_children, _refused)
+        elif observations and not too_heavy(settlements):
+            return self._settled_and_observed(settlements, observations)
+        else:
+            answers = in_parts(settlements, self._settled, _refused)
+        if observations:
+            self.observe(observations)
+        return answers
 
-    def _settled_with_children(self, settlements: Sequence[Settlement]) -> list[Answer]:
+    def _settled(self, settlements: Sequence[Ending]) -> list[Answer]:
+        steps = self._settling(settlements)
+        return self._answered(settlements, self._backend.together(steps))
+
+    def _settled_and_observed(
+        self, settlements: Sequence[Ending], observations: Sequence[Observation]
+    ) -> list[Answer]:
+        steps = self._settling(settlements)
+        try:
+            found = self._backend.together([*steps, *self._observing(observations)])
+        except BadRowError:
+            answers = in_parts(settlements, self._settled, _refused)
+            self.observe(observations)
+            return answers
+        return self._answered(settlements, found[: len(steps)])
+
+    def _settling(self, settlements: Sequence[Ending]) -> list[Step]:
+        """Those that merely succeeded, together; the others one by one."""
+        moved = [each.lane for each in settlements if each.lane is not None]
+        lane_ids = self._lanes.ids(moved) if moved else {}
+        plain: list[Row] = []
+        others: list[Values] = []
+        advances: list[Values] = []
+        for each in settlements:
+            if isinstance(each, Advance):
+                advances.append(rows.advance(each, lane_ids[each.lane]))
+            elif (row := rows.success(each)) is not None:
+                plain.append(row)
+            else:
+                others.append(_row(each, lane_ids))
+        steps = []
+        if plain:
+            steps.append(Step("succeed", values=self._backend.table(rows.SUCCESS, plain)))
+        if others:
+            steps.append(Step("settle", others))
+        if advances:
+            steps.append(Step("advance", advances))
+        return steps
+
+    def _answered(self, settlements: Sequence[Ending], found: Sequence[list[Row]]) -> list[Answer]:
+        answers = {id_: _DONE[state, bool(cancel)] for part in found for id_, state, cancel in part}
+        if len(answers) < len(settlements):
+            left = [rows.ending(e) for e in settlements if e.token.job_id not in answers]
+            answers |= self._already(self._backend, left)
+        return [answers.get(each.token.job_id, _LOST) for each in settlements]
+
+    def _settled_with_children(self, settlements: Sequence[Ending]) -> list[Answer]:
         """In one transaction; `BadRowError` where a child cannot be written."""
         for each in settlements:
             need_batch(each.children)
         lanes = [child.lane for each in settlements for child in each.children]
+        lanes += [each.lane for each in settlements if each.lane is not None]
         try:
             answers, any_born = self._together(lanes, partial(self._settled_in, settlements))
         except BadRowError as error:
@@ -156,11 +190,17 @@ class Ledger(Reading, Fleet):
         return answers
 
     def _settled_in(
-        self, settlements: Sequence[Settlement], session: Session, lane_ids: dict[Lane, int]
+        self, settlements: Sequence[Ending], session: Session, lane_ids: dict[Lane, int]
     ) -> tuple[list[Answer], bool]:
         """Also whether a child was born. One that was answered before has its children already."""
-        given = [rows.settlement(each) for each in settlements]
-        answers = self._answers(session, given, session.batch("settle", given))
+        given = [_row(each, lane_ids) for each in settlements]
+        moved = [
+            row
+            for name, kind in (("settle", Settlement), ("advance", Advance))
+            if (part := _those(kind, settlements, given))
+            for row in session.batch(name, part)
+        ]
+        answers = self._answers(session, given, moved)
         pairs = zip(settlements, answers, strict=True)
         children = [
             child
@@ -175,23 +215,33 @@ class Ledger(Reading, Fleet):
         return answers, any(child.taken is Taken.CREATED for child in taken)
 
     def exchange(
-        self, settlements: Sequence[Settlement], wanted: Wanted
+        self,
+        settlements: Sequence[Ending],
+        *wanted: Wanted,
+        observations: Sequence[Observation] = (),
     ) -> tuple[list[Answer], list[Claim]]:
         need_tokens([each.token for each in settlements])
-        need_wanted(wanted)
-        alone = any(each.children for each in settlements) or too_heavy(settlements)
-        if not settlements or alone:
-            return self.settle(settlements), self.claim(wanted)
-        given = [rows.settlement(each) for each in settlements]
-        visit = self._lanes.visit(wanted.queues, wanted.tasks)
+        need_observations(observations)
+        for each in wanted:
+            need_wanted(each)
+        if any(each.children for each in settlements) or too_heavy(settlements):
+            return self.settle(settlements, observations), self._claimed(wanted)
+        settling = self._settling(settlements)
+        observing = self._observing(observations)
+        visits = list(map(self._lanes.visit, wanted))
+        asking = list(map(self._asking_for, wanted, visits))
+        claiming = [Step("claim", values=values) for values in asking]
         try:
-            with self._backend.transaction() as session:
-                answers = self._answers(session, given, session.batch("settle", given))
-                taken = self._taken(session, wanted, visit)
+            found = self._backend.together([*settling, *observing, *claiming])
         except (BadRowError, ConflictError):
             # One bad row must not strand the others, nor keep the worker from its next jobs.
-            return self.settle(settlements), self.claim(wanted)
-        return answers, self._claims(taken, visit, wanted)
+            return self.settle(settlements, observations), self._claimed(wanted)
+        settled, taken = found[: len(settling)], found[len(settling) + len(observing) :]
+        parts = map(self._claims, taken, visits)
+        return self._answered(settlements, settled), [claim for part in parts for claim in part]
+
+    def _claimed(self, wanted: Sequence[Wanted]) -> list[Claim]:
+        return [claim for each in wanted for claim in self.claim(each)]
 
     def release(self, releases: Sequence[Release]) -> list[Answer]:
         need_tokens([each.token for each in releases])
@@ -232,7 +282,7 @@ class Ledger(Reading, Fleet):
 
     def expire(self, *, limit: int = MOST_ROWS) -> list[int]:
         need_limit(limit)
-        return [row[0] for row in self._backend.all("expire", limit=limit, fault=_EXPIRED)]
+        return [row[0] for row in self._backend.all("expire", limit=limit, **_EXPIRED)]
 
     def straighten(self, *, limit: int = MOST_ROWS) -> Straightened:
         need_limit(limit)
@@ -258,19 +308,23 @@ class Ledger(Reading, Fleet):
     # --- people -------------------------------------------------------------------------------
 
     def redrive(self, redrives: Sequence[Redrive]) -> list[Change]:
-        need_batch(redrives)
-        lane_ids = self._lanes.ids(each.lane for each in redrives if each.lane is not None)
+        need_redrives(redrives)
         wanted = {each.job_id: each for each in redrives}
-        moved = self._backend.batch(
-            "redrive",
-            [
-                rows.redrive(each, None if each.lane is None else lane_ids[each.lane])
-                for each in wanted.values()
-                if is_id(each.job_id)
-            ],
-        )
-        if moved:
+        changes = in_parts(list(wanted.values()), self._redriven, _unsent)
+        if any(change.done for change in changes):
+            self._lanes.look_again()  # a run of theirs may have been over
             self._backend.wake()
+        found = dict(zip(wanted, changes, strict=True))
+        return [found[each.job_id] for each in redrives]
+
+    def _redriven(self, redrives: Sequence[Redrive]) -> list[Change]:
+        lane_ids = self._lanes.ids(each.lane for each in redrives if each.lane is not None)
+        given = [
+            rows.redrive(each, None if each.lane is None else lane_ids[each.lane])
+            for each in redrives
+            if is_id(each.job_id)
+        ]
+        moved = self._backend.batch("redrive", given)
         return self._changes([each.job_id for each in redrives], moved)
 
     def cancel(self, job_ids: Sequence[int]) -> list[Change]:
@@ -324,13 +378,32 @@ class Ledger(Reading, Fleet):
         answers = {id_: _DONE[state, bool(cancel)] for id_, state, cancel in moved}
         if len(answers) < len(given):
             left = [row for row in given if row["id"] not in answers]
-            for id_, state, cancel in session.batch("find_attempts", left):
-                answers[id_] = _ALREADY[state, bool(cancel)]
+            answers |= self._already(session, left)
         return [answers.get(row["id"], _LOST) for row in given]
+
+    def _already(self, session: Session, left: list[Values]) -> dict[int, Answer]:
+        """Those of the rows that an earlier ask, whose answer was lost, has written."""
+        found = session.batch("find_attempts", left)
+        return {id_: _ALREADY[state, bool(cancel)] for id_, state, cancel in found}
+
+
+def _row(given: Ending, lane_ids: dict[Lane, int]) -> Values:
+    if isinstance(given, Advance):
+        return rows.advance(given, lane_ids[given.lane])
+    return rows.settlement(given, None if given.lane is None else lane_ids[given.lane])
+
+
+def _those(kind: type, settlements: Sequence[Ending], given: list[Values]) -> list[Values]:
+    pairs = zip(settlements, given, strict=True)
+    return [row for each, row in pairs if isinstance(each, kind)]
 
 
 def _refused(why: str) -> Answer:
     return Answer(Result.REFUSED, reason=why)
+
+
+def _unsent(why: str) -> Change:
+    return Change(done=False, state=State.FAILED, reason=why)
 
 
 def _still_running(token: Token, found: dict[int, bool]) -> Answer:
@@ -345,7 +418,7 @@ def _named(child: NewJob) -> str:
     return f"its child {child.lane.task!r}{key}"
 
 
-def _blamed(settlements: Sequence[Settlement], why: str) -> str:
+def _blamed(settlements: Sequence[Ending], why: str) -> str:
     """Why a batch was not written, with the child's name where one is to blame."""
     for each in settlements:
         for child in each.children:

@@ -18,7 +18,7 @@ _FINISHED = "page_finished"
 _TIMED = (QUEUED, _FINISHED)
 """Those whose order is by a time first."""
 _FIRST_ID = 0
-_LAST_ID = 2**63 - 1
+LAST_ID = 2**63 - 1
 
 
 class Place(NamedTuple):
@@ -57,7 +57,16 @@ def word(order: str, place: Place) -> str:
 def place(order: str, after: str | None) -> Place:
     """Where to go on; `ValueError` where the word is none, or is of a list in another order."""
     if after is None:
-        return Place(None, _FIRST_ID if order == QUEUED else _LAST_ID)
+        return Place(None, _FIRST_ID if order == QUEUED else LAST_ID)
+    return _read(order, after, timed=order in _TIMED)
+
+
+def letters_place(order: str, after: str | None) -> Place:
+    """`place` for lists of dead letters, which all go by a time."""
+    return Place(None, LAST_ID) if after is None else _read(order, after, timed=True)
+
+
+def _read(order: str, after: str, *, timed: bool) -> Place:
     try:
         text = base64.b64decode(after + "=" * (-len(after) % 4), altchars=b"-_", validate=True)
         made_for, id_, at = text.decode().split(" ")
@@ -66,7 +75,7 @@ def place(order: str, after: str | None) -> Place:
             need_time("after", found.at)
     except (TypeError, ValueError, binascii.Error):
         raise ValueError(_wrong(after)) from None
-    if made_for != order or (found.at is None) == (order in _TIMED) or not 0 <= found.id < 2**63:
+    if made_for != order or (found.at is None) == timed or not 0 <= found.id < 2**63:
         raise ValueError(_wrong(after))
     return found
 

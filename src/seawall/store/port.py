@@ -17,10 +17,10 @@ when it was reclaimed, not when it merely lapsed: until somebody else takes the 
 renew and settle.
 
 **Safe to ask again.** When a verb raises `StoreUnavailableError`, it may or may not have been done.
-Asked again, a worker's write that had been done is answered `already`; cancel and hold leave things
-as they are; redrive and the verbs of upkeep find nothing left to do. `enqueue` is safe to ask again
-for jobs that have a key; a job without one may then be there twice. Jobs of a `claim` whose answer
-was lost come back when their lease lapses, at the price of a loss.
+Asked again, a worker's write that had been done is answered `already`; cancel, dismiss and hold
+leave things as they are; redrive and the verbs of upkeep find nothing left to do. `enqueue` is safe
+to ask again for jobs that have a key; a job without one may then be there twice. Jobs of a `claim`
+whose answer was lost come back when their lease lapses, at the price of a loss.
 
 **By the store's clock.** Due times, leases and deadlines are judged by one clock: PostgreSQL's
 own, or this machine's for SQLite. Callers give spans, not times, except where a person named one.
@@ -30,19 +30,37 @@ own, or this machine's for SQLite. Callers give spans, not times, except where a
 what waits for later or is held.
 
 **Lock order.** Lanes are written in a transaction of their own, before anything else. Then, always
-in this order: a schedule, jobs by id, keys by (task, key), what hangs on a job, the tally. What may
-meet others under way without an order of its own (claim, reclaim's expiry, straighten, prune) skips
-what is locked. So nobody ever waits in a circle.
+in this order: an upstream or a schedule, jobs by id, keys by (task, key), what hangs on a job, what
+was observed, a run, the tally. What may meet others under way without an order of its own (claim,
+reclaim's expiry, straighten, prune) skips what is locked. So nobody ever waits in a circle.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from seawall.model import Attempt, Job, NewJob, Settlement, Token
+from seawall.model import Attempt, Job, Lane, NewJob, Token, Usage
 from seawall.states import State
+from seawall.store.audit_values import Audit
+from seawall.store.letters import (
+    DeadLetter,
+    Dealt,
+    LetterFilter,
+    LetterGroups,
+    LetterPage,
+    Pile,
+)
+from seawall.store.run_values import (
+    FailedFor,
+    Items,
+    KeptRun,
+    LiveItems,
+    NewRun,
+    RunStop,
+    Started,
+)
 from seawall.store.values import (
     MOST_ROWS,
     Advance,
@@ -51,12 +69,15 @@ from seawall.store.values import (
     Change,
     Claim,
     Earlier,
+    Ending,
     Enqueued,
     Evidence,
     Filter,
     Head,
     Hold,
     Lapse,
+    Observation,
+    Observed,
     Page,
     Planned,
     Presence,
@@ -69,7 +90,9 @@ from seawall.store.values import (
     Straightened,
     Verification,
     Wanted,
+    Watched,
 )
+from seawall.store.watching import Desk
 
 
 class Store(Protocol):
@@ -83,6 +106,11 @@ class Store(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+    @property
+    def many_at_once(self) -> bool:
+        """Whether two threads that ask are served at the same time, and not one by one."""
+        ...
 
     def close(self) -> None:
         """Let go of every connection. Closing twice is nothing."""
@@ -151,22 +179,29 @@ class Store(Protocol):
         """
         ...
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[Answer]:
-        """End each attempt: job, attempt and output are one write.
+    def settle(
+        self, settlements: Sequence[Ending], observations: Sequence[Observation] = ()
+    ) -> list[Answer]:
+        """End each attempt: job, attempt and output are one write; the counts of its run, too.
 
         A job whose cancel was asked for becomes cancelled where it would have been queued. The
         children of a settlement, its traceback and its raw output are part of the same write; one
         of whose children has a key that is taken by other arguments, or cannot be stored, is
-        `refused` as a whole. A child that is there already is well.
+        `refused` as a whole. A child that is there already is well. One that is `retried` may
+        name the lane in which it waits. An `Advance` among them is carried out as by `advance`.
+        Observations go with them, as by `observe`.
         """
         ...
 
     def exchange(
-        self, settlements: Sequence[Settlement], wanted: Wanted
+        self,
+        settlements: Sequence[Ending],
+        *wanted: Wanted,
+        observations: Sequence[Observation] = (),
     ) -> tuple[list[Answer], list[Claim]]:
-        """`settle` and then `claim`, in one transaction: one commit for both.
+        """`settle` and then `claim` for each that is wanted, in one transaction: one commit.
 
-        Where the settlements have to be divided, the claim follows in a transaction of its own.
+        Where the settlements have to be divided, the claims follow in transactions of their own.
         """
         ...
 
@@ -183,6 +218,135 @@ class Store(Protocol):
 
     def report(self, progress: Sequence[Progress]) -> list[Answer]:
         """Keep how far each attempt has come, instead of what it said before. `done` or `lost`."""
+        ...
+
+    # --- upstreams ----------------------------------------------------------------------------
+
+    def observe(self, observations: Sequence[Observation]) -> None:
+        """Add how calls ended to what this second already knows of them."""
+        ...
+
+    def observed(self, upstream: str, *, within_seconds: float) -> list[Observed]:
+        """How calls at an upstream ended lately, by second and worker, the newest first."""
+        ...
+
+    def called(self, *, within_seconds: float) -> list[str]:
+        """The upstreams at which calls ended lately, the first so many by name."""
+        ...
+
+    def forget_observations(self, *, older_than_seconds: float, limit: int = MOST_ROWS) -> int:
+        """Remove what is too old to matter; answers how much."""
+        ...
+
+    def watched(self) -> list[Watched]:
+        """Every upstream about which something is written down, by name."""
+        ...
+
+    def due_at(self, wanted: Wanted, upstreams: Collection[str]) -> list[Lane]:
+        """The lanes in which a job is due that is claimed by upstream: of these, or guarded.
+
+        Of those queues and tasks; retries at any upstream. Costs a look into each lane.
+        """
+        ...
+
+    def govern(self, upstream: str, *, wait: bool = False) -> AbstractContextManager[Desk | None]:
+        """Decide about an upstream, alone: a transaction that has its row locked.
+
+        What the desk's verbs claim and write is there together or not at all. While an upstream
+        is gated its jobs are claimed in this way only, and so are retries at any upstream.
+        None where somebody else is at it, unless the caller waits.
+        """
+        ...
+
+    # --- runs ---------------------------------------------------------------------------------
+
+    def start_run(self, new: NewRun) -> Started:
+        """Begin a run, or go on with the last of that pipeline and name if it is not over.
+
+        Over is one that was cancelled, or whose items were all there and have all ended.
+        """
+        ...
+
+    def seal_run(self, run_id: int) -> bool:
+        """Note that all items are there; false where that was known.
+
+        One that was closed while the last of them came in is open again.
+        """
+        ...
+
+    def stop_run(self, run_id: int, stop: RunStop, *, reason: str) -> bool:
+        """Let no more items of the run be claimed; false where it was stopped already, or is over.
+
+        Those that run go on. One that is paused or aborted can be resumed, or cancelled for good.
+        """
+        ...
+
+    def resume_run(self, run_id: int) -> bool:
+        """Let a paused or aborted run go on; what failed before is not held against it any more."""
+        ...
+
+    def close_run(self, run_id: int) -> bool:
+        """Write down that a run is over; false where that was known, or is not so.
+
+        Over is one that is sealed and whose items have all ended. A redrive opens it again.
+        """
+        ...
+
+    def run(self, run_id: int) -> KeptRun | None:
+        """A run as it was asked for."""
+        ...
+
+    def runs(
+        self,
+        *,
+        pipeline: str | None = None,
+        name: str | None = None,
+        unfinished: bool = False,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[KeptRun]:
+        """Runs, the newest first; those before an id; of those not yet closed, where asked."""
+        ...
+
+    def items(self, run_id: int) -> list[Items]:
+        """How many items of a run ended at each stage, exactly as of now."""
+        ...
+
+    def live_items(self, run_id: int) -> list[LiveItems]:
+        """How many run or wait, by stage. What waits at the first stage is not read."""
+        ...
+
+    def causes(self, run_id: int, *, limit: int = MOST_ROWS) -> list[FailedFor]:
+        """What the last items that failed did so for, the commonest first."""
+        ...
+
+    def unfinished_items(self, run_id: int, *, limit: int = MOST_ROWS) -> list[int]:
+        """Some of the items that have not ended and were not asked to stop."""
+        ...
+
+    def audit(
+        self, run_id: int, *, failed: int = MOST_ROWS, timeout_seconds: float = 600.0
+    ) -> Audit:
+        """What the attempts of a run's items come to, and the first so many of those that failed.
+
+        All of it is read in one instant, and costs as much as the run has attempts.
+        """
+        ...
+
+    def fold_runs(self, *, limit: int = MOST_ROWS) -> int:
+        """Fold what batches of items changed into the counts of their runs; answers how many."""
+        ...
+
+    def forget_lanes(self, *, limit: int = MOST_ROWS) -> int:
+        """Remove the lanes of runs that are over and of which no item is left."""
+        ...
+
+    def used_for(self, owner: str) -> Usage:
+        """What all attempts for an owner used up, as far as they are kept."""
+        ...
+
+    def used(self, job_id: int) -> dict[int, Usage]:
+        """What the attempts at a job used up, by their numbers."""
         ...
 
     # --- a fleet's life -----------------------------------------------------------------------
@@ -258,6 +422,17 @@ class Store(Protocol):
         """
         ...
 
+    def prune_dismissed(self, *, older_than_seconds: float, limit: int = MOST_ROWS) -> int:
+        """`prune` for failed jobs whose dead letters were dismissed so long ago."""
+        ...
+
+    def new_letters(self, *, every: int) -> int:
+        """How many jobs have failed since the fleet last told of some, and take them for told.
+
+        Where they are fewer than `every`, none: they are counted again the next time.
+        """
+        ...
+
     def fold(self, *, limit: int = MOST_ROWS) -> int:
         """Fold the counts of what came in into one; answers how many were folded."""
         ...
@@ -265,7 +440,23 @@ class Store(Protocol):
     # --- people -------------------------------------------------------------------------------
 
     def redrive(self, redrives: Sequence[Redrive]) -> list[Change]:
-        """Send failed jobs again: new cycle, fresh allowance, no last fault, history kept."""
+        """Send failed jobs again: new cycle, fresh allowance, no last fault, history kept.
+
+        Their dead letters are marked as redriven in the same write. New arguments take the place
+        of the old ones; a key is then held with these. What cannot be stored is not sent, and
+        `reason` says why.
+        """
+        ...
+
+    def dismiss(self, job_ids: Sequence[int], *, note: str, by: str | None = None) -> list[Dealt]:
+        """Take the dead letters of these jobs for dealt with; the jobs stay failed.
+
+        Open ones, and dismissed ones, which get the new note: so it is safe to ask again.
+        """
+        ...
+
+    def undismiss(self, job_ids: Sequence[int]) -> list[Dealt]:
+        """Open again those of these dead letters that were dismissed; their notes stay."""
         ...
 
     def cancel(self, job_ids: Sequence[int]) -> list[Change]:
@@ -312,6 +503,33 @@ class Store(Protocol):
         """
         ...
 
+    def letters(
+        self, which: LetterFilter, *, after: str | None = None, limit: int = 50
+    ) -> LetterPage:
+        """Dead letters that match, from the one that came last; `after` as for `page`.
+
+        A letter that is opened while somebody walks the list comes before that one's place.
+        """
+        ...
+
+    def letters_of(self, job_ids: Sequence[int]) -> dict[int, DeadLetter]:
+        """The dead letters of those of the jobs that have one."""
+        ...
+
+    def count_letters(self, which: LetterFilter) -> list[Pile]:
+        """How many dead letters match, by state, place and code, the largest pile first.
+
+        Costs a look at each letter in those states, and none at any job.
+        """
+        ...
+
+    def letter_groups(self, which: LetterFilter, *, limit: int = 20) -> LetterGroups:
+        """Dead letters that match, put together by fingerprint, the most numerous first.
+
+        At most a hundred groups, and how many there are in all. Costs as much as a count.
+        """
+        ...
+
     def heads(self) -> list[Head]:
         """Every lane in which something waits, with its first due time. Costs a look per lane."""
         ...
@@ -338,6 +556,10 @@ class Store(Protocol):
 
     def output(self, job_id: int, stage: int) -> str | None:
         """What a stage of the job left."""
+        ...
+
+    def references(self, texts: Sequence[str]) -> set[str]:
+        """Those of the texts, which stand for artifacts, that are the output of some stage."""
         ...
 
     def counts(self) -> dict[State, int]:

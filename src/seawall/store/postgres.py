@@ -1,17 +1,18 @@
 """The ledger's statements on PostgreSQL 15 and later, through psycopg.
 
-A batch travels as one JSON parameter and becomes rows inside the statement: measured beside arrays,
-it is the faster way. A verb of one statement is one round trip; transactions use the pipeline, so
-that BEGIN and COMMIT travel with their neighbours. Nothing depends on the session, so a pooler in
-transaction mode may stand in between (see `postgres_connections`). Only LISTEN needs a connection
-of its own, to the server itself (`listen_url`); without one, polling does.
+A batch travels as one JSON parameter and becomes rows inside the statement; what comes by the
+thousand (plain jobs, plain successes) travels as an array for each column, which is faster still. A
+verb of one statement is one round trip; transactions use the pipeline, so that BEGIN and COMMIT
+travel with their neighbours. Nothing depends on the session, so a pooler in transaction mode may
+stand in between (see `postgres_connections`). Only LISTEN needs a connection of its own, to the
+server itself (`listen_url`); without one, polling does.
 """
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -32,14 +33,17 @@ from seawall.store.bell import Bell
 from seawall.store.postgres_connections import Connection, Connections, address
 from seawall.store.wake import Listener, Waker
 
-ROWS_WORTH_A_COPY = 500
-"""Up to here one statement with the rows in it is quicker than COPY: see `bench/store.py`."""
 TRIES_ON_CONFLICT = 5
 
 T = TypeVar("T")
 
-_AS_USUAL = "SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL jit TO DEFAULT"
-"""What we tell a session for our own statements would slow down a caller's."""
+_AS_USUAL = "".join(
+    f"SET LOCAL {name} TO DEFAULT;" for name in ("enable_seqscan", "jit", "TimeZone")
+)
+"""What we tell a session for our own statements is not what a caller expects of his."""
+
+_BETWEEN = "\0"
+"""What stands in no text that a store keeps."""
 
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
@@ -48,6 +52,7 @@ class PostgresBackend:
     """One PostgreSQL database, shared by as many processes as there are connections."""
 
     dialect = "postgres"
+    many_at_once = True
 
     def __init__(
         self,
@@ -109,6 +114,24 @@ class PostgresBackend:
                 self._connections.limit(connection)
             yield _Session(connection, self._sql, self._now())
 
+    def together(self, steps: Sequence[Step]) -> list[list[Row]]:
+        if len(steps) > 1:
+            return _retried(lambda: self._in_one_pipeline(steps))
+        return [self._once(step.name, _values(step)) for step in steps]
+
+    def _in_one_pipeline(self, steps: Sequence[Step]) -> list[list[Row]]:
+        """A pipeline is one transaction, ended by its end: nothing has to be said for that."""
+        with self._connected() as connection:
+            session = _Session(connection, self._sql, self._now())
+            if self.pooled:
+                with connection.pipeline(), connection.transaction():
+                    self._connections.limit(connection)
+                    asked = [session.asked(step) for step in steps]
+            else:
+                with connection.pipeline():
+                    asked = [session.asked(step) for step in steps]
+            return [cursor.fetchall() for cursor in asked]
+
     @contextmanager
     def lending(self) -> Iterator[tuple[Connection, Callable[[Step], list[Row]]]]:
         """As a caller expects a connection to be; it is ours again afterwards."""
@@ -130,29 +153,12 @@ class PostgresBackend:
             connection.execute("SET LOCAL enable_seqscan = on")  # these do read everything
             yield _Session(connection, self._sql, self._now())
 
-    def enqueue(self, rows: Sequence[Values]) -> list[Row]:
-        plain = all(row["key"] is row["worker"] is row["tags"] is None for row in rows)
-        if plain and len(rows) >= ROWS_WORTH_A_COPY:
-            return _retried(lambda: self._copied(rows))
-        return self.batch("enqueue", rows)
-
-    def _copied(self, rows: Sequence[Values]) -> list[Row]:
-        """Bulk: ids first, then two streams, then the count."""
-        lanes = list({row["lane"] for row in rows})
-        with self._connected() as connection, connection.transaction():
-            if self.pooled:
-                self._connections.limit(connection)
-            session = _Session(connection, self._sql, self._now())
-            reserved = session.all(
-                "reserve_ids", many=len(rows), lanes=self.ids(lanes), lane_count=len(lanes)
-            )
-            if not reserved:
-                return []
-            given = [(row, *found) for row, found in zip(rows, reserved, strict=True)]
-            session.copy("load_jobs", (_job_copied(*each) for each in given))
-            session.copy("load_data", (_data_copied(row, id_) for row, id_, _ in given))
-            session.all("count_in", jobs=len(rows))
-        return [(row["position"], id_) for row, id_, _ in given]
+    def enqueue_plain(self, columns: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+        tell = self._waker.may_tell()
+        ((ids, _),) = self.all("enqueue_plain", tell=tell, **self.table(columns, rows))
+        if not tell:
+            self.wake()
+        return list(enumerate(map(int, ids.split(",")))) if ids else []
 
     @contextmanager
     def migrating(self) -> "Iterator[_Session]":
@@ -189,6 +195,9 @@ class PostgresBackend:
 
     def ids(self, ids: Sequence[int]) -> str:
         return "{" + ",".join(map(str, ids)) + "}"  # psycopg takes far longer over a list
+
+    def table(self, columns: Sequence[str], rows: Sequence[Row]) -> Values:
+        return dict(zip(columns, map(_array, zip(*rows, strict=True)), strict=True))
 
     def times(self, times: Sequence[datetime | None]) -> str:
         return "{" + ",".join(time.isoformat() if time else "NULL" for time in times) + "}"
@@ -260,33 +269,47 @@ class _Session:
     def batch(self, name: str, rows: Sequence[Values], /, **values: object) -> list[Row]:
         return self.all(name, rows=_json(rows), **values)
 
-    def copy(self, name: str, rows: Iterable[Row]) -> None:
-        with self._connection.cursor() as cursor, cursor.copy(self._sql[name]) as copy:
-            for row in rows:
-                copy.write_row(row)
+    def asked(self, step: Step) -> psycopg.Cursor[Row]:
+        """Ask now, and fetch the answer from the cursor when the pipeline has brought it."""
+        values = {"now": self._now, **_values(step)}
+        return self._connection.cursor(binary=True).execute(self._sql[step.name], values)
 
     def script(self, sql: str) -> None:
         self._connection.execute(sql, prepare=False)
 
 
-def _job_copied(row: Values, id_: int, now: datetime) -> Row:
-    """A row as `load_jobs` takes it."""
-    after = row["run_after"] and datetime.fromisoformat(row["run_after"])
-    due_at, due_set_at = (after, None) if after and after > now else (now, now)
-    if not after and row["run_after_span"] is not None:
-        due_at = now + timedelta(microseconds=row["run_after_span"])
-    deadline_at = row["deadline_at"]
-    if deadline_at is None and row["deadline_span"] is not None:
-        deadline_at = now + timedelta(microseconds=row["deadline_span"])
-    return (
-        id_, row["lane"], "queued", due_at, due_set_at, row["stage"],
-        deadline_at, row["run"], row["owner"], now,
-    )  # fmt: skip
+def _values(step: Step) -> Values:
+    values = dict(step.values or {})
+    if step.rows is not None:
+        values["rows"] = _json(step.rows)
+    return values
 
 
-def _data_copied(row: Values, id_: int) -> Row:
-    """A row as `load_data` takes it."""
-    return (id_, row["codec"], row["arguments"], row["request_id"])
+def _array(column: Sequence[Any]) -> str | None:
+    """A column as the text of an array; psycopg takes far longer over a list."""
+    first, many = column[0], len(column)
+    if column.count(first) == many:  # as often
+        each = _element(first) if isinstance(first, str) else str(first)
+        return None if first is None else "{" + ",".join([each] * many) + "}"
+    try:
+        text = _BETWEEN.join(column)
+    except TypeError:  # numbers, or text that is not there in every row
+        if any(isinstance(found, str) for found in column):
+            return "{" + ",".join(map(_element, column)) + "}"
+        return "{" + ",".join(map(str, column)) + "}"
+    if text.count(_BETWEEN) >= many:  # what no store keeps: the server will say so
+        return "{" + ",".join(map(_element, column)) + "}"
+    return '{"' + _quoted(text).replace(_BETWEEN, '","') + '"}'
+
+
+def _element(found: str | None) -> str:
+    if found is None:
+        return "NULL"
+    return f'"{_quoted(found)}"'
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _retried(ask: Callable[[], T]) -> T:

@@ -28,6 +28,8 @@ Connection = psycopg.Connection[Row]
 
 _SESSION = {
     "idle_in_transaction_session_timeout": "60000",
+    # Times come as UTC, so that nobody has to turn each of them into it.
+    "TimeZone": "UTC",
     "default_transaction_isolation": "read committed",
     # A plan is made once and kept, perhaps when the tables were empty: it must not read them whole.
     "enable_seqscan": "off",

@@ -65,7 +65,9 @@ class Reading:
         ours = {
             id_: lane
             for id_, lane in lanes.items()
-            if which.task in (None, lane.task) and which.queue in (None, lane.queue)
+            if which.task in (None, lane.task)
+            and which.queue in (None, lane.queue)
+            and which.run in (None, lane.run)
         }
         asked = rows.filtered(which, backend.written)
         asked["after_at"] = None if place.at is None else backend.written(place.at)
@@ -108,6 +110,11 @@ class Reading:
             return None
         found = self._backend.all("read_output", job=job_id, stage=stage)
         return str(found[0][0]) if found else None
+
+    def references(self, texts: Sequence[str]) -> set[str]:
+        need_batch(texts)
+        found = self._backend.all("read_references", texts=self._backend.names(texts))
+        return {str(row[0]) for row in found}
 
     # --- all of it ----------------------------------------------------------------------------
 

@@ -8,14 +8,29 @@ import dataclasses
 import hashlib
 import json
 import math
+import operator
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from seawall.faults import Fault
-from seawall.model import Attempt, Job, Lane, Lease, NewJob, Outcome, Settlement, Token
+from seawall.model import (
+    LONGEST_NAME,
+    Attempt,
+    Job,
+    Lane,
+    Lease,
+    NewJob,
+    Outcome,
+    Settlement,
+    Token,
+    Usage,
+)
 from seawall.states import State
 from seawall.store.backend import Row, Values
+from seawall.store.letters import DeadLetter, LetterFilter, LetterState
+from seawall.store.run_values import KeptRun, RunStop
 from seawall.store.values import (
     Advance,
     Backlog,
@@ -24,6 +39,7 @@ from seawall.store.values import (
     Filter,
     Hold,
     Lapse,
+    Observation,
     Planned,
     Presence,
     Present,
@@ -33,6 +49,7 @@ from seawall.store.values import (
     Release,
     Scope,
     Wanted,
+    Watched,
 )
 
 Written = Callable[[datetime], object]
@@ -78,6 +95,28 @@ def new_job(given: NewJob, position: int, lane_id: int, written: Written) -> Val
     }
 
 
+PLAIN = ("lane", "stage", "owner", "codec", "arguments", "request_id")
+
+
+def plain_job(given: NewJob, lane_id: int) -> Row | None:
+    """The columns of `PLAIN`, where there is no more to a job than these tell."""
+    if given.is_plain:  # a quick look, since most are so
+        return lane_id, given.lane.stage, None, given.codec, given.arguments, None
+    if (
+        given.key is None
+        and not given.tags
+        and given.run_after is None
+        and given.run_after_seconds is None
+        and given.deadline_at is None
+        and given.deadline_seconds is None
+        and given.run is None
+        and given.begin is None
+    ):
+        owner, text = given.owner, given.arguments
+        return lane_id, given.lane.stage, owner, given.codec, text, given.request_id
+    return None
+
+
 def _span(seconds: float | None) -> int | None:
     return None if seconds is None else microseconds(seconds)
 
@@ -94,10 +133,11 @@ def wanted(given: Wanted) -> Values:
         "limit": given.limit,
         "lease": microseconds(given.lease_seconds),
         "prefetch": given.prefetch,
+        "locked": given.upstream is not None,
     }
 
 
-def settlement(given: Settlement) -> Values:
+def settlement(given: Settlement, lane_id: int | None = None) -> Values:
     token, delay = given.token, given.delay_seconds
     return {
         "id": token.job_id,
@@ -114,7 +154,38 @@ def settlement(given: Settlement) -> Values:
         "raw_output": given.raw_output,
         "took": microseconds(given.duration_seconds),
         "ago": microseconds(given.age_seconds),
+        "lane": lane_id,
+        "config": given.config,
+        **_used(given.usage),
+        **named_fault(given.fault),
     }
+
+
+def _used(usage: Usage | None) -> Values:
+    if usage is None:
+        return {"tokens_in": None, "tokens_out": None, "cost": None}
+    return usage._asdict()
+
+
+SUCCESS = ("id", "lease_no", "seq", "took", "ago", "output", "config")
+
+
+def success(given: Settlement) -> Row | None:
+    """The columns of `SUCCESS`, where there is no more to a settlement than these tell."""
+    if given.is_plain:  # a quick look, since most are so
+        took, ago = given.duration_seconds * 1_000_000, given.age_seconds * 1_000_000
+        return (*given.token, math.ceil(took), math.ceil(ago), None, None)
+    if (
+        given.outcome is not Outcome.SUCCEEDED
+        or not given.counts
+        or given.policy is not None
+        or given.raw_output is not None
+        or given.traceback is not None
+        or given.usage is not None
+    ):
+        return None
+    took, ago = microseconds(given.duration_seconds), microseconds(given.age_seconds)
+    return (*given.token, took, ago, given.output, given.config)
 
 
 def advance(given: Advance, lane_id: int) -> Values:
@@ -130,7 +201,16 @@ def advance(given: Advance, lane_id: int) -> Values:
         "policy": given.policy,
         "took": microseconds(given.duration_seconds),
         "ago": microseconds(given.age_seconds),
+        "raw_output": given.raw_output,
+        "config": given.config,
+        **_used(given.usage),
     }
+
+
+def ending(given: Settlement | Advance) -> Values:
+    """What tells whether an attempt has ended so already."""
+    outcome = given.outcome if isinstance(given, Settlement) else Outcome.ADVANCED
+    return {**given.token._asdict(), "id": given.token.job_id, "outcome": outcome}
 
 
 def release(given: Release) -> Values:
@@ -156,12 +236,23 @@ def reclaim(given: Reclaim) -> Values:
         "fault": fault_text(given.fault),
         "delay": None if delay is None else microseconds(delay),
         "policy": given.policy,
+        **named_fault(given.fault),
     }
 
 
 def redrive(given: Redrive, lane_id: int | None) -> Values:
-    stage = None if given.lane is None else given.lane.stage
-    return {"id": given.job_id, "lane": lane_id, "stage": stage}
+    edited = given.arguments is not None
+    return {
+        "id": given.job_id,
+        "lane": lane_id,
+        "stage": None if given.lane is None else given.lane.stage,
+        "delay": microseconds(given.delay_seconds),
+        "only_open": given.only_open,
+        "by": given.by,
+        "codec": given.codec if edited else None,
+        "arguments": given.arguments,
+        "digest": digest(given.codec, given.arguments) if given.arguments is not None else None,
+    }
 
 
 def progress(given: Progress) -> Values:
@@ -173,6 +264,10 @@ def progress(given: Progress) -> Values:
         "total": given.total,
         "message": given.message,
     }
+
+
+def observation(given: Observation) -> Values:
+    return given._asdict()
 
 
 def presence(given: Presence) -> Values:
@@ -195,8 +290,12 @@ def filtered(given: Filter, written: Written) -> Values:
 _FAULT_FIELDS = tuple(field for field in dataclasses.fields(Fault) if field.name != "code")
 
 
+@lru_cache(maxsize=500)
 def fault_text(fault: Fault) -> str:
-    """A fault as it is kept: its code, and what differs from the usual."""
+    """A fault as it is kept: its code, and what differs from the usual.
+
+    The same one comes again and again while an upstream is in trouble.
+    """
     kept: dict[str, object] = {"code": fault.code}
     for field in _FAULT_FIELDS:
         value = getattr(fault, field.name)
@@ -205,14 +304,32 @@ def fault_text(fault: Fault) -> str:
     return _json(kept)
 
 
+def named_fault(fault: Fault | None) -> Values:
+    """What dead letters are found by: what went wrong, and what it is like."""
+    if fault is None:
+        return {"code": None, "fingerprint": None}
+    # An application may have chosen a fingerprint of any length.
+    return {"code": str(fault.code), "fingerprint": fault.fingerprint[:LONGEST_NAME]}
+
+
+def letters_filtered(given: LetterFilter, written: Written) -> Values:
+    return {
+        "code": None if given.code is None else str(given.code),
+        "fingerprint": given.fingerprint,
+        "stage": given.stage,
+        "owner": given.owner,
+        "run": given.run,
+        "since": None if given.since is None else written(given.since),
+        "until": None if given.until is None else written(given.until),
+    }
+
+
 # --- found ------------------------------------------------------------------------------------
 
 
 def lane_of(named: Sequence[Any]) -> Lane:
-    queue, task, stage, upstream, priority, owner = named
-    return Lane(
-        queue=queue, task=task, stage=stage, upstream=upstream, priority=priority, owner=owner
-    )
+    queue, task, stage, upstream, priority, owner, retry, run = named
+    return Lane(task, queue, stage, upstream, priority, owner, bool(retry), run)
 
 
 def fault_of(text: str | None) -> Fault | None:
@@ -253,15 +370,20 @@ def claim(row: Row, in_lane: Lane, read: Read) -> Claim:
     )
 
 
-def claim_order(given: Claim) -> tuple[int, datetime, int]:
-    """Best first: priority, then age."""
-    return -given.lane.priority, given.due_at, given.token.job_id
+BY_AGE = operator.itemgetter(7, 0)
+"""The order of claimed rows: when they were due, and then their ids."""
 
 
 def lapse(row: Row, in_lane: Lane, read: Read) -> Lapse:
     id_, lease_no, seq, _, cycle, tries, losses, worker, lease_until, prefetched, spared = row
     token, lapsed_at = Token(id_, lease_no, seq + 1), read(lease_until)
     return Lapse(token, in_lane, cycle, tries, losses, worker, lapsed_at, bool(prefetched), spared)
+
+
+def watched(row: Row, read: Read) -> Watched:
+    name, state, gated, held_until, reason = row
+    until = None if held_until is None else read(held_until)
+    return Watched(name, state, bool(gated), until, reason)
 
 
 def hold(row: Row, read: Read) -> Hold:
@@ -313,7 +435,7 @@ def job(row: Row, in_lane: Lane, read: Read) -> Job:
 def attempt(row: Row, read: Read) -> Attempt:
     (
         job_id, seq, cycle, stage, worker, started_at, finished_at, outcome, counted, fault,
-        delay, policy, request_id,
+        delay, policy, request_id, config,
     ) = row  # fmt: skip
     return Attempt(
         job_id=job_id,
@@ -329,6 +451,33 @@ def attempt(row: Row, read: Read) -> Attempt:
         delay_seconds=None if delay is None else delay / 1_000_000,
         policy=policy,
         caller_request_id=request_id,
+        config=config,
+    )
+
+
+def letter(row: Row, in_lane: Lane, read: Read) -> DeadLetter:
+    (
+        job_id, state, _, stage, owner, run, fault, first_at, last_at, attempts, times, note,
+        handled_at, handled_by, fingerprint,
+    ) = row  # fmt: skip
+    return DeadLetter(
+        job_id=job_id,
+        state=LetterState(state),
+        task=in_lane.task,
+        queue=in_lane.queue,
+        stage=stage,
+        upstream=in_lane.upstream or None,
+        owner=owner,
+        run=run,
+        fault=_fault(fault),
+        fingerprint=fingerprint,
+        first_at=read(first_at),
+        last_at=read(last_at),
+        attempts=attempts,
+        times=times,
+        note=note,
+        handled_at=None if handled_at is None else read(handled_at),
+        handled_by=handled_by,
     )
 
 
@@ -363,3 +512,17 @@ def planned(row: Row, read: Read) -> Planned:
 def backlog(row: Row, in_lane: Lane, read: Read) -> Backlog:
     _, due, later, running, oldest = row
     return Backlog(in_lane, due, later, running, None if oldest is None else read(oldest))
+
+
+def kept_run(row: Row, read: Read) -> KeptRun:
+    (
+        id_, pipeline, name, round_, stages, terms, owner, stop, reason, failed, succeeded, *times,
+    ) = row  # fmt: skip
+    created, sealed, stopped, closed = (None if at is None else read(at) for at in times)
+    if created is None:
+        raise AssertionError("every run has a beginning")
+    return KeptRun(
+        id_, pipeline, name, round_, tuple(json.loads(stages)), terms, owner,
+        None if stop is None else RunStop(stop), reason, failed, succeeded,
+        created, sealed, stopped, closed,
+    )  # fmt: skip

@@ -11,14 +11,12 @@ and until then its holder may renew.
 import json
 import math
 import os
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,36 +24,41 @@ import apsw
 
 from seawall.clock import Clock, SystemClock
 from seawall.errors import StoreError, StoreUnavailableError
-from seawall.store import foreign, forks, statements
+from seawall.store import forks, statements
 from seawall.store.backend import MIGRATION_SECONDS, STATEMENT_SECONDS, Row, Step, Values
 from seawall.store.bell import Bell
 from seawall.store.inside import SAVEPOINTS
+from seawall.store.sqlite_connection import Connection, need_a_place, need_a_sound_sqlite, written
 from seawall.store.sqlite_errors import our_errors
+from seawall.store.touched import Touched, touched
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_STEPS_BETWEEN_LOOKS = 50_000
-"""How many of SQLite's own steps pass between two looks at the time limit: about a millisecond."""
 _CHILD_HINT = "it was forked in the midst of a transaction, or from a store in memory"
 _FORK_PATIENCE_SECONDS = 2.0
 """How long a fork waits for the threads that use a store."""
-_OLDEST_SQLITE = 3_051_003
-_FIRST_LOOK_SECONDS = 0.001
+_FIRST_LOOK_SECONDS = 0.0002
+_SHORTEST_WAIT_SECONDS = 0.001
+"""The system can wait for a file no shorter than this."""
 _LONGEST_LOOK_SECONDS = 0.05
 
 _PRAGMAS = """
 PRAGMA synchronous = FULL;
 PRAGMA wal_autocheckpoint = 4000;
-PRAGMA cache_size = -65536;
+PRAGMA cache_size = -8192;
 PRAGMA temp_store = MEMORY;
 PRAGMA journal_size_limit = 67108864;
 """
+
+
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
 class SqliteBackend:
     """One SQLite file, or a store in memory that ends with the process."""
 
     dialect = "sqlite"
+    many_at_once = False
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class SqliteBackend:
         self._forbidden = False
         self._at_rest = self._unread = False
         self._lent_to: int | None = None
-        self._connection: _Connection | None = None
+        self._connection: Connection | None = None
         self._seen = -1
         self._take_new_locks()
         forks.watch(self)  # before the file is open: a fork may come at any moment
@@ -86,6 +89,7 @@ class SqliteBackend:
         self._turn = threading.RLock()
         self._reading = threading.Lock()
         self._bell = Bell()
+        self._watching = threading.local()
 
     @property
     def _in_memory(self) -> bool:
@@ -101,13 +105,19 @@ class SqliteBackend:
         with self._alone(write=name not in self._reads) as session:
             return session.batch(name, rows, **values)
 
-    def enqueue(self, rows: Sequence[Values]) -> list[Row]:
-        return self.batch("enqueue", rows)
+    def enqueue_plain(self, columns: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+        found = self.all("enqueue_plain", **self.table(columns, rows))
+        self.wake()
+        return found
 
     @contextmanager
     def transaction(self) -> "Iterator[_Session]":
         with self._alone(write=True) as session:
             yield session
+
+    def together(self, steps: Sequence[Step]) -> list[list[Row]]:
+        with self._alone(write=True) as session:
+            return [session.run(step) for step in steps]
 
     @contextmanager
     def lending(self) -> Iterator[tuple[apsw.Connection, Callable[[Step], list[Row]]]]:
@@ -129,7 +139,7 @@ class SqliteBackend:
             return
         self._need_open()
         with self._reading, our_errors(self._path):
-            reader = _Connection(self._path, apsw.SQLITE_OPEN_READONLY, timeout_seconds)
+            reader = Connection(self._path, apsw.SQLITE_OPEN_READONLY, timeout_seconds)
             try:
                 reader.execute("BEGIN")
                 yield _Session(reader, self._sql, self._now())
@@ -151,7 +161,7 @@ class SqliteBackend:
             raise StoreUnavailableError(f"{self._path}: other threads kept it busy for too long")
         try:
             connection = self._mine()
-            with our_errors(self._path), _written(connection) if write else nullcontext():
+            with our_errors(self._path), written(connection) if write else nullcontext():
                 # The time is told after the wait for other writers: it must not eat into a lease.
                 yield _Session(connection, self._sql, self._now())
         finally:
@@ -183,6 +193,9 @@ class SqliteBackend:
     def ids(self, ids: Sequence[int]) -> str:
         return json.dumps(ids)
 
+    def table(self, columns: Sequence[str], rows: Sequence[Row]) -> Values:  # noqa: ARG002
+        return {"rows": _json(rows)}
+
     def times(self, times: Sequence[datetime | None]) -> None:
         """Not needed here: see `claim`."""
 
@@ -195,20 +208,39 @@ class SqliteBackend:
         self._bell.ring()
 
     def wait(self, timeout_seconds: float) -> bool:
-        """Watch for this process's own word and for commits of others, less often as time goes."""
+        """Watch for this process's own word and for commits of others.
+
+        Where the system tells of writes to the log, sleep until it does. A commit is to be seen
+        only after it was synced, a little later: so look more and more seldom, for a while.
+        """
         self._need_open()
         deadline = time.monotonic() + timeout_seconds
-        pause = _FIRST_LOOK_SECONDS
-        while True:
-            left = max(0.0, deadline - time.monotonic())
-            if self._bell.wait(min(pause, left)):
-                return True
-            if self._changed_by_others(left):
-                self._bell.ring()  # for the other threads, too
-                return self._bell.wait(0)
-            if left <= 0:
-                return False
-            pause = min(pause * 1.5, _LONGEST_LOOK_SECONDS)
+        file = self._watched()
+        with self._bell.rings(file):
+            pause = _FIRST_LOOK_SECONDS
+            while True:
+                left = max(0.0, deadline - time.monotonic())
+                if self._bell.wait(0) or self._changed_by_others(left):
+                    self._bell.ring()  # for the other threads, too
+                    return self._bell.wait(0)
+                if left <= 0:
+                    return False
+                if pause < _SHORTEST_WAIT_SECONDS:
+                    time.sleep(min(pause, left))
+                elif file is None:
+                    self._bell.pause(min(pause, left))
+                elif file.wait(left if pause >= _LONGEST_LOOK_SECONDS else min(pause, left)):
+                    pause = _FIRST_LOOK_SECONDS
+                pause = min(pause * 1.5, _LONGEST_LOOK_SECONDS)
+
+    def _watched(self) -> Touched | None:
+        """How the thread that asks may be told, if it can be."""
+        if self._in_memory:
+            return None
+        if not hasattr(self._watching, "file"):
+            self._watching.file = touched()
+        file: Touched | None = self._watching.file
+        return file if file is not None and file.watches(f"{self._path}-wal") else None
 
     def _changed_by_others(self, patience_seconds: float) -> bool:
         if self._in_memory or not self._turn.acquire(timeout=patience_seconds):
@@ -231,25 +263,25 @@ class SqliteBackend:
         if self._closed:
             raise StoreError(f"{self._path}: the store is closed")
 
-    def _mine(self) -> "_Connection":
+    def _mine(self) -> "Connection":
         self._need_open()
         if self._connection is None:
             self._connection = self._opened()
         return self._connection
 
-    def _opened(self) -> "_Connection":
-        _need_a_sound_sqlite()
-        _need_a_place(self._path)
+    def _opened(self) -> "Connection":
+        need_a_sound_sqlite()
+        need_a_place(self._path)
         with our_errors(self._path):
             if self._read_only:
                 return self._opened_to_read()
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-            connection = _Connection(self._path, flags, self._statement_seconds)
+            connection = Connection(self._path, flags, self._statement_seconds)
             connection.begin_to_keep_a_log()
             connection.execute(_PRAGMAS).fetchall()
         return connection
 
-    def _opened_to_read(self) -> "_Connection":
+    def _opened_to_read(self) -> "Connection":
         """Nothing is written, but the last to close must be able to clear the log away."""
         alone = not Path(f"{self._path}-shm").exists()
         if alone and not os.access(self._path, os.W_OK):
@@ -258,7 +290,7 @@ class SqliteBackend:
                 " do it as a user who may write the file"
             )
         flags = apsw.SQLITE_OPEN_READWRITE
-        connection = _Connection(self._path, flags, self._statement_seconds)
+        connection = Connection(self._path, flags, self._statement_seconds)
         connection.execute("PRAGMA query_only = on").fetchall()
         return connection
 
@@ -303,14 +335,14 @@ def _time(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
-_LEFT_ALONE: "list[_Connection | None]" = []
+_LEFT_ALONE: "list[Connection | None]" = []
 """Connections of a parent process, kept from being closed by the child's garbage collector."""
 
 
 class _Session:
     """Statements on a connection that this thread has to itself, all at one moment."""
 
-    def __init__(self, connection: "_Connection", sql: dict[str, str], now: int) -> None:
+    def __init__(self, connection: "Connection", sql: dict[str, str], now: int) -> None:
         self._connection = connection
         self._sql = sql
         self._now = now
@@ -326,104 +358,19 @@ class _Session:
         self._connection.time_limit.begin()
         return list(self._connection.executemany(self._sql[name], given))
 
+    def run(self, step: Step) -> list[Row]:
+        values = step.values or {}
+        if step.rows is None:
+            return self.all(step.name, **values)
+        return self.batch(step.name, step.rows, **values)
+
     def ask(self, step: Step) -> list[Row]:
         """For whoever has the connection on loan, and is to hear of errors in our words."""
         with our_errors(self._connection.filename):
             if step.name in SAVEPOINTS:
                 return self._connection.execute(SAVEPOINTS[step.name]).fetchall()
-            return self.all(step.name) if step.rows is None else self.batch(step.name, step.rows)
+            return self.run(step)
 
     def script(self, sql: str) -> None:
         self._connection.time_limit.begin()
         self._connection.execute(sql).fetchall()  # to its end, whatever it answers on the way
-
-
-class _Connection(apsw.Connection):
-    """A connection on which no statement runs for longer than its limit."""
-
-    def __init__(self, path: str, flags: int, limit_seconds: float) -> None:
-        with foreign.opening(self, path):
-            super().__init__(path, flags=flags, statementcachesize=200)
-        self.time_limit = _Limit(limit_seconds)
-        self.time_limit.begin()
-        self.set_busy_handler(self.time_limit.wait)
-        self.set_progress_handler(self.time_limit.passed, _STEPS_BETWEEN_LOOKS)
-
-    def close(self, force: bool = False) -> None:
-        super().close(force)
-        foreign.closed(self)
-
-    def begin_to_keep_a_log(self) -> None:
-        """Switch to WAL; SQLite asks no busy handler here, so we do."""
-        for tries in count():
-            try:
-                (answer,) = self.execute("PRAGMA journal_mode = WAL").fetchall()[0]
-            except apsw.BusyError:
-                if not self.time_limit.wait(tries):
-                    raise
-            else:
-                if answer not in ("wal", "memory"):
-                    raise StoreError(
-                        f"{self.filename}: cannot be kept with a log; use a local disk"
-                    )
-                return
-
-
-class _Limit:
-    """How long a statement may still take, waiting for locks included."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._deadline = 0.0
-
-    def begin(self) -> None:
-        """A statement starts."""
-        self._deadline = time.monotonic() + self._seconds
-
-    @contextmanager
-    def raised(self, seconds: float) -> Iterator[None]:
-        """Another limit for a while."""
-        usual, self._seconds = self._seconds, seconds
-        try:
-            yield
-        finally:
-            self._seconds = usual
-
-    def passed(self) -> bool:
-        """Whether to interrupt it."""
-        return time.monotonic() >= self._deadline
-
-    def wait(self, tries: int) -> bool:
-        """Sleep a little before the lock is tried again; false gives up."""
-        if self.passed():
-            return False
-        # Short and uneven: SQLite's own pauses grow to 100 ms, and writers then starve.
-        time.sleep(random.uniform(0.0005, min(0.01, 0.001 * (tries + 1))))
-        return True
-
-
-@contextmanager
-def _written(connection: _Connection) -> Iterator[None]:
-    """One transaction: everything in it, or nothing."""
-    connection.time_limit.begin()
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.time_limit.begin()
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            with suppress(apsw.Error):  # whatever broke it has already been raised
-                connection.execute("ROLLBACK")
-
-
-def _need_a_sound_sqlite() -> None:
-    """Older ones can corrupt a file in WAL mode when two connections write."""
-    if apsw.SQLITE_VERSION_NUMBER < _OLDEST_SQLITE:
-        raise StoreError(f"SQLite {apsw.sqlite_lib_version()} can damage files: upgrade apsw")
-
-
-def _need_a_place(path: str) -> None:
-    folder = Path(path).parent
-    if path != ":memory:" and not folder.is_dir():
-        raise StoreError(f"{path}: the folder {folder} does not exist; make it first")

@@ -17,8 +17,10 @@ from seawall.model import (
     NewJob,
     Settlement,
     Token,
+    Usage,
     need_lease,
     need_name,
+    need_span,
     need_spans,
     need_text,
     need_time,
@@ -65,6 +67,18 @@ class Wanted(NamedTuple):
     lease_seconds: float
     prefetch: bool = False
     """These will wait in the worker's hands; a job that was lost before is left for a free slot."""
+    upstream: str | None = None
+    """Only what calls this one, which the caller has locked; None: whatever is not gated."""
+    retry: bool = False
+    """With an upstream: what has failed at it before, and nothing else."""
+    without: frozenset[str] = frozenset()
+    """Upstreams that need not be looked at, because they are known to be gated."""
+    guarded: frozenset[str] = frozenset()
+    """Upstreams, and families of them, that are always gated, even before anybody has said so."""
+    owner: str | None = None
+    """With an upstream: what belongs to this owner; empty is what belongs to none."""
+    priority: int | None = None
+    """With an upstream: what has this priority."""
 
 
 class Claim(NamedTuple):
@@ -132,6 +146,13 @@ class Advance:
     policy: str | None = None
     duration_seconds: float = 0.0
     age_seconds: float = 0.0
+    children: tuple[NewJob, ...] = ()
+    """Jobs that the attempt asked for: written with its end, or not at all."""
+    raw_output: str | None = None
+    """What the upstream really said, captured for people to review."""
+    config: str | None = None
+    """Which configuration of its stage it was made with."""
+    usage: Usage | None = None
 
     def __post_init__(self) -> None:
         need_spans(self, "duration_seconds", "age_seconds")
@@ -139,6 +160,12 @@ class Advance:
             need_name("policy", self.policy)
         if self.output is not None:
             need_text("output", self.output)
+        if self.raw_output is not None:
+            need_text("raw_output", self.raw_output)
+
+
+Ending = Settlement | Advance
+"""How an attempt ended: its job has settled somewhere, or goes on to its next stage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +217,15 @@ class Redrive(NamedTuple):
 
     job_id: int
     lane: Lane | None = None
+    arguments: str | None = None
+    """What it works on from now on, already encoded; None: what it did before."""
+    codec: str = "json"
+    delay_seconds: float = 0.0
+    """How long from now it is due."""
+    only_open: bool = False
+    """Leave it where its dead letter is not open: somebody has dealt with it meanwhile."""
+    by: str | None = None
+    """Who sends it."""
 
 
 class Change(NamedTuple):
@@ -198,6 +234,8 @@ class Change(NamedTuple):
     done: bool
     state: State | None
     """The job's state now; None where there is no such job."""
+    reason: str = ""
+    """Why it cannot be done, where that is not to be seen from the state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +273,7 @@ class Filter:
     owner: str | None = None
     tag: str | None = None
     key: str | None = None
+    run: int | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
 
@@ -330,11 +369,12 @@ class Scope(StrEnum):
     QUEUE = "queue"
     TASK = "task"
     UPSTREAM = "upstream"
+    RUN = "run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """Queued jobs of this queue, task or upstream are not claimable until a time."""
+    """Queued jobs of this queue, task, upstream or run are not claimable until a time."""
 
     scope: Scope
     name: str
@@ -342,6 +382,53 @@ class Hold:
     since: datetime
     until: datetime | None
     """None: until a person resumes it."""
+
+
+class Observation(NamedTuple):
+    """How calls at an upstream ended, since the last time that this worker told."""
+
+    upstream: str
+    worker: str
+    firsts: int = 0
+    """Calls that were their job's first."""
+    retries: int = 0
+    failures: int = 0
+    """Those of them that speak against the upstream's health."""
+    denied: int = 0
+    """Those that it did not accept: credentials, permissions, configuration."""
+    slow: int = 0
+    micros: int = 0
+    """How long they took, together."""
+
+
+class Observed(NamedTuple):
+    """How calls of one worker ended, in one second."""
+
+    worker: str
+    second: int
+    firsts: int
+    retries: int
+    failures: int
+    denied: int
+    slow: int
+    micros: int
+
+    @property
+    def calls(self) -> int:
+        return self.firsts + self.retries
+
+
+class Watched(NamedTuple):
+    """An upstream about which something is written down."""
+
+    name: str
+    state: str
+    """What those who decide have written down."""
+    gated: bool
+    """Its jobs are claimed by whoever has locked it, and by nobody else."""
+    held_until: datetime | None
+    """None of its jobs is claimed before then."""
+    reason: str
 
 
 class Straightened(NamedTuple):
@@ -390,18 +477,46 @@ def need_tokens(tokens: Sequence[Token]) -> None:
         raise ValueError("a batch that names a job twice: end one attempt, then the next")
 
 
+def need_redrives(redrives: Sequence[Redrive]) -> None:
+    """`ValueError` where something of a batch cannot be carried out."""
+    need_batch(redrives)
+    for each in redrives:
+        need_span("delay_seconds", each.delay_seconds)
+        need_name("codec", each.codec)
+        if each.arguments is not None:
+            need_text("arguments", each.arguments)
+        if each.by is not None:
+            need_name("by", each.by)
+
+
+def need_observations(observations: Sequence[Observation]) -> None:
+    """`ValueError` where something of a batch cannot be kept."""
+    need_batch(observations)
+    for each in observations:
+        need_name("upstream", each.upstream)
+        need_name("worker", each.worker)
+        for name in each._fields[2:]:
+            found: object = getattr(each, name)
+            if not isinstance(found, int) or not 0 <= found < LARGEST_AMOUNT:
+                raise ValueError(f"{name}: found {found!r:.80}, expected a number from 0 on")
+
+
 def too_heavy(batch: Sequence[object]) -> bool:
     """Whether a batch of several rows carries more than may travel at once: text, or children."""
     return len(batch) > 1 and sum(map(_weight, batch)) > HEAVIEST_BATCH
 
 
 def _weight(row: object) -> int:
-    if isinstance(row, NewJob):
-        return len(row.arguments)
+    if isinstance(row, NewJob | Redrive):
+        return len(row.arguments or "")
+    if isinstance(row, Settlement) and row.is_plain:
+        return 0
     text = getattr(row, "output", None)
     weight = len(text) if text else 0
-    if isinstance(row, Settlement) and (row.traceback or row.raw_output or row.children):
-        weight += len(row.traceback or "") + len(row.raw_output or "")
+    if isinstance(row, Settlement) and row.traceback:
+        weight += len(row.traceback)
+    if isinstance(row, Settlement | Advance) and (row.raw_output or row.children):
+        weight += len(row.raw_output or "")
         # However little a child has to say, of children there may be no more than of rows.
         weight += sum(max(_weight(each), HEAVIEST_BATCH // MOST_ROWS) for each in row.children)
     return weight

@@ -42,6 +42,15 @@ class Waker:
             self._last = time.monotonic()
         self._tell()
 
+    def may_tell(self) -> bool:
+        """Whether the caller may tell by itself, now; if so, it counts as told."""
+        with self._lock:
+            now = time.monotonic()
+            if self._timer is not None or now < self._last + QUIET_SECONDS:
+                return False
+            self._last = now
+        return True
+
     def _put_off(self, seconds: float) -> bool:
         timer = threading.Timer(seconds, self._late)
         timer.daemon = True

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 APPEAR_SECONDS = 5.0
 LOOK_SECONDS = 0.5
 BEATS_IN_A_LEASE = 4
+RESTATE_SECONDS = 1.0
+"""How often the fleet is told which calls are still under way."""
 _CLOSING_SECONDS = 1.0
 
 
@@ -51,6 +53,7 @@ class Beats:
         works: Callable[[], list[Work]],
         presence: Callable[[], Presence],
         heard: "Callable[[Event], None]",
+        restate: Callable[[], None],
     ) -> None:
         self._store = store
         self._worker = worker
@@ -59,6 +62,7 @@ class Beats:
         self._works = works
         self._presence = presence
         self._heard = heard
+        self._restate = restate
         self._reported: dict[Token, tuple[float, float | None, str]] = {}
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="seawall-beats", daemon=True)
@@ -78,6 +82,7 @@ class Beats:
             _Sign(self._renew, beat, time.monotonic() + beat),
             _Sign(self._appear, APPEAR_SECONDS),
             _Sign(self._look_for_stops, look),
+            _Sign(self._restate, min(RESTATE_SECONDS, beat)),
             _Sign(self._report, look),
         ]
         while not self._closed.wait(look / 2):
@@ -112,6 +117,8 @@ class Beats:
                 self._heard(Taken(token))
 
     def _look_for_stops(self) -> None:
+        if not self._tokens():
+            return  # an idle worker has nobody to stop
         for token in self._store.stopping(self._worker):
             self._heard(Asked(token))
 

@@ -19,8 +19,9 @@ from typing import Any, BinaryIO
 
 from seawall.current import CurrentJob, Said, importing, made_current
 from seawall.errors import ConfigurationError, Skip, Snooze
-from seawall.execute import arguments, fault_of, raw_output_of, result, traceback_of
+from seawall.execute import fault_of, raw_output_of, traceback_of
 from seawall.faults import Fault, FaultCode
+from seawall.flow import arguments, result
 from seawall.tasks import Task
 from seawall.worker.isolated import BEGAN, Answer, Call
 
@@ -93,27 +94,38 @@ def _answered(call: Call, worker: _Worker, main_module: dict[str, Any]) -> Answe
     current._on_progress = tell  # noqa: SLF001 - the other side of the same thing
     try:
         with importing():
-            task = _found(call.module, call.task, main_module)
+            task = _found(call.module, call.task, main_module).at(call.stage)
     except Exception as error:  # noqa: BLE001 - a module may raise anything
         fault = Fault(FaultCode.CONFIG_MISSING, f"{call.module} cannot be imported: {error}")
         return Answer(current.said, fault=fault, shown=traceback_of(error))
     try:
-        args, kwargs = arguments(task, call.arguments)
+        args, kwargs = arguments(task, call.arguments, call.before)
         worker.tell(BEGAN)  # what it costs to get here is not the handler's time
         _limit_memory(call.memory_mib)
         with made_current(current):
             value = _value(task, args, kwargs)
-        return Answer(current.said, output=result(task, value).text)
+        if isinstance(value, BaseException):
+            raise value  # noqa: TRY301 - returned or raised, it is the same news
+        return Answer(_looked_at(task, current), output=result(task, value).text)
     except (Skip, Snooze) as end:
-        return Answer(current.said, ended_by=end)
+        return Answer(_looked_at(task, current), ended_by=end)
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is the attempt's end
         _limit_memory(None)
         fault = fault_of(task.app, error, task.app.clock.now())
         shown, raw_output = traceback_of(error), raw_output_of(error)
-        return Answer(current.said, fault=fault, shown=shown, raw_output=raw_output)
+        raw_output = task.app.hooks.kept(raw_output, current.id)
+        said = _looked_at(task, current)
+        return Answer(said, fault=fault, shown=shown, raw_output=raw_output)
     finally:
         _limit_memory(None)
         current._on_progress = None  # noqa: SLF001 - it does not travel
+
+
+def _looked_at(task: Task[..., Any, Any], current: CurrentJob) -> Said:
+    """What it said; what must not be kept of its raw output does not leave this process."""
+    current.said.raw_output = task.app.hooks.kept(current.said.raw_output, current.id)
+    current.said.looked_at = True
+    return current.said
 
 
 def _value(task: Task[..., Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

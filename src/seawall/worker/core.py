@@ -12,6 +12,10 @@ little happens, large under load. What a turn could not write stays and goes wit
 not wait for the store. A job that was lost before is never among them: it is claimed only for a
 slot that is kept free for it, so that a kill charges it no loss while it merely waited.
 
+**Stages.** An attempt that finished a stage is written like any other end; when it is, the job is
+at its next stage, still in our hands, and goes first among what waits. Where the next stage may not
+begin here and now, it is handed back.
+
 **Leases.** A handler is started only while its lease is known to stand. What waited while nothing
 could be renewed (a stopped process, a store that was away) waits on until a renewal says that it
 is still ours.
@@ -23,24 +27,28 @@ worker exits when all of this is written.
 
 import heapq
 from collections import deque
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import islice
 
 from seawall.execute import Stop
-from seawall.model import Settlement, Token
-from seawall.store import Claim, Release
+from seawall.model import Lane, Settlement, Token
+from seawall.store import Advance, Claim, Ending, Release
 from seawall.store.values import MOST_ROWS
 from seawall.worker.events import (
     Action,
+    Advanced,
     Asked,
     Began,
     Ended,
     Event,
     Exit,
     Freed,
+    Halted,
     Renewed,
     Rest,
+    Shut,
     Signal,
     Start,
     Taken,
@@ -49,9 +57,9 @@ from seawall.worker.events import (
     TurnFailed,
     Woken,
 )
-from seawall.worker.slots import Slot, Slots
+from seawall.worker.slots import Limit, Slot, Slots
 
-MOST_PREFETCHED = 500
+MOST_PREFETCHED = 1_000
 PREFETCH_SECONDS = 0.2
 """About how much work may wait in a worker's hands."""
 LOOK_FOR_LOST_SECONDS = 1.0
@@ -74,28 +82,30 @@ class Core:
         poll_seconds: float,
         grace_seconds: float,
         lease_seconds: float,
-        timeout_of: Mapping[str, float],
-        begin_late: Container[str] = (),
+        limit_of: Callable[[Lane], Limit],
         prefetch: bool = True,
     ) -> None:
         self.concurrency = concurrency
         self.poll_seconds = poll_seconds
         self.grace_seconds = grace_seconds
         self._lease_seconds = lease_seconds
-        self._slots = Slots(
-            concurrency, lease_seconds=lease_seconds, timeout_of=timeout_of, begin_late=begin_late
-        )
+        self._slots = Slots(concurrency, lease_seconds=lease_seconds, limit_of=limit_of)
         self._may_prefetch = prefetch
-        self._held: dict[int, Token] = {}
+        self._held: dict[int, Claim] = {}
+        """By job, what is in our hands."""
         self.waiting: deque[tuple[Claim, float]] = deque()
         """Claims that have not begun, and when they came."""
+        self._coming: list[Claim] = []
+        """Claims of the turn under way that stand already, and will come with its end."""
         self._lapsed: dict[Token, tuple[Claim, float]] = {}
         """Claims that had not begun when their lease lapsed: perhaps another has the job."""
-        self._ends_at: dict[int, float] = {}
-        """By job, when its lease lapses unless it is renewed."""
+        self._renewed_at: dict[int, float] = {}
+        """By job, when its lease was last renewed; those that are new are not here."""
         self.stopping = False
         self._hurry_at: float | None = None
-        self._settlements: dict[Token, tuple[Settlement, float]] = {}
+        self._settlements: dict[Token, tuple[Ending, float]] = {}
+        self._came_at: dict[int, float] = {}
+        """By job, when its claim came, of those that are between two stages."""
         self._releases: dict[Token, Release] = {}
         self._turn: Turn | None = None
         self._kept_free = 0
@@ -115,22 +125,28 @@ class Core:
         self.hear(event, now)
         return self.act(now)
 
-    def hear(self, event: Event, now: float) -> None:  # noqa: C901 - a case for each event
+    def hear(self, event: Event, now: float) -> None:  # noqa: C901, PLR0912 - a case for each event
         """Take note of what happened; `act` says what follows from it."""
         match event:
+            case Ended(token, write, freed):
+                self._ended(token, write, now, freed=freed)
             case Woken(look):
                 if look:
                     self._look_at, self._told_of_work = now, True
             case Began(token):
                 self._slots.began(token, now)
-            case Ended(token, write, freed):
-                self._ended(token, write, now, freed=freed)
             case Freed(token):
                 self._slots.freed(token)
-            case Turned(claims, instead):
-                self._turned(claims, instead, now)
+            case Turned():
+                self._turned(event, now)
             case TurnFailed():
                 self._turn_failed(now)
+            case Shut(upstreams, probes):
+                self._hand_back(
+                    lambda claim: claim.lane.upstream in upstreams and claim.token not in probes
+                )
+            case Halted(runs):
+                self._hand_back(lambda claim: claim.run in runs)
             case Asked(token):
                 self._asked_to_stop(token)
             case Renewed(tokens):
@@ -165,9 +181,35 @@ class Core:
         return self._slots.running
 
     @property
-    def left_behind(self) -> Collection[Token]:
+    def left_behind(self) -> AbstractSet[Token]:
         """Handlers that go on although their attempts have ended."""
-        return self._slots.left_behind
+        return self._slots.left_behind.keys()
+
+    def under_way(self, upstream: str) -> dict[str, int]:
+        """How many jobs that call this upstream run, or are about to, by the owner of their lane.
+
+        A handler that was left behind is perhaps still calling. What the turn under way has taken
+        counts from then on: nobody must think that it is still free.
+        """
+        ours: dict[str, int] = {}
+        for claim in (
+            *(slot.claim for slot in self._slots.running.values()),
+            *self._slots.left_behind.values(),
+            *(claim for claim, _ in self.waiting),
+            *(claim for claim, _ in self._lapsed.values()),
+            *self._coming,
+        ):
+            if claim.lane.upstream == upstream:
+                ours[claim.lane.owner] = ours.get(claim.lane.owner, 0) + 1
+        return ours
+
+    def coming(self, claims: Sequence[Claim]) -> None:
+        """These were taken by the turn under way, and will be told with its end."""
+        self._coming += claims
+
+    def has(self, token: Token) -> bool:
+        """Whether this lease is in our hands, or about to be."""
+        return self.claim_of(token) is not None or any(c.token == token for c in self._coming)
 
     @property
     def idle(self) -> bool:
@@ -179,10 +221,9 @@ class Core:
         """Whether the store is being asked."""
         return self._turn is not None
 
-    @property
-    def ending(self) -> Collection[Token]:
-        """The attempts whose ends are being written."""
-        return () if self._turn is None else self._turn.tokens
+    def ending(self, token: Token) -> bool:
+        """Whether the end of this attempt is being written."""
+        return self._turn is not None and token in self._turn.tokens
 
     @property
     def tokens(self) -> list[Token]:
@@ -190,11 +231,17 @@ class Core:
 
         No job is among them twice. May be asked for by any thread.
         """
-        return list(self._held.values())
+        return [claim.token for claim in list(self._held.values())]
 
-    def holds(self, token: Token) -> bool:
-        """Whether this lease is ours, as far as we know."""
-        return self._held.get(token.job_id) == token
+    def claim_of(self, token: Token) -> Claim | None:
+        """What this lease gives the right to, if it is ours, as far as we know."""
+        claim = self._held.get(token.job_id)
+        return claim if claim is not None and claim.token == token else None
+
+    def older(self, claim: Claim) -> Claim | None:
+        """What of the same job is in our hands, and was lost if somebody could claim it."""
+        held = self._held.get(claim.token.job_id)
+        return None if held is None or self.ending(held.token) else held
 
     @property
     def unwritten(self) -> int:
@@ -212,7 +259,7 @@ class Core:
             slot = self._slots.made(claim, came_at, now)
             if self.stopping or slot.limit_at <= now:  # its deadline passed while it waited
                 self._releases[claim.token] = Release(token=claim.token)
-            elif now >= self._ends_at[claim.token.job_id]:
+            elif now >= self._lease_ends(claim, came_at):
                 self._lapsed[claim.token] = (claim, came_at)
             else:
                 self._slots.take(slot)
@@ -221,10 +268,14 @@ class Core:
             self._releases.update({token: Release(token=token) for token in self._lapsed})
             self._lapsed.clear()
 
+    def _lease_ends(self, claim: Claim, came_at: float) -> float:
+        """When it lapses unless it is renewed."""
+        return self._renewed_at.get(claim.token.job_id, came_at) + self._lease_seconds
+
     def _renewed(self, tokens: tuple[Token, ...], now: float) -> None:
         for token in tokens:
-            if self.holds(token):
-                self._ends_at[token.job_id] = now + self._lease_seconds
+            if self.claim_of(token):
+                self._renewed_at[token.job_id] = now
             if token in self._lapsed:
                 self.waiting.appendleft(self._lapsed.pop(token))
 
@@ -236,18 +287,20 @@ class Core:
     def _may_turn(self) -> bool:
         return self._turn is None and self._try_again_at is None
 
-    def _ended(self, token: Token, write: Settlement | Release, now: float, *, freed: bool) -> None:
+    def _ended(self, token: Token, write: Ending | Release, now: float, *, freed: bool) -> None:
         slot = self._slots.end(token, freed=freed)
-        if slot is None or slot.stop is Stop.LOST or not self.holds(token):
+        if slot is None or slot.stop is Stop.LOST or not self.claim_of(token):
             return  # it was taken from us: nothing may be written
         if isinstance(write, Release):
             self._releases[token] = write
             return
         self._settlements[token] = (write, now)
+        if isinstance(write, Advance):
+            self._came_at[token.job_id] = slot.came_at
         took = write.duration_seconds
         mean = self._mean_seconds
         self._mean_seconds = took if mean is None else mean + (took - mean) * 0.05
-        if write.state == "queued" and write.delay_seconds is not None:
+        if isinstance(write, Settlement) and write.delay_seconds is not None:
             self._set_alarm(now + write.delay_seconds)
 
     def _set_alarm(self, at: float) -> None:
@@ -272,6 +325,16 @@ class Core:
         else:
             self._slots.stop(token, Stop.CANCEL)
 
+    def _hand_back(self, held: Callable[[Claim], bool]) -> None:
+        """What may not begin now waits better in the store."""
+        kept: deque[tuple[Claim, float]] = deque()
+        for claim, came_at in self.waiting:
+            if held(claim):
+                self._releases[claim.token] = Release(token=claim.token)
+            else:
+                kept.append((claim, came_at))
+        self.waiting = kept
+
     def _drop(self, token: Token) -> bool:
         """Take it out of what waits; false where it does not."""
         if self._lapsed.pop(token, None) is not None:
@@ -283,9 +346,10 @@ class Core:
         return found
 
     def _forget(self, token: Token) -> None:
-        if self.holds(token):
+        if self.claim_of(token):
             del self._held[token.job_id]
-            self._ends_at.pop(token.job_id, None)
+            self._renewed_at.pop(token.job_id, None)
+            self._came_at.pop(token.job_id, None)
 
     def _signalled(self, now: float) -> None:
         self._hurry_at = now if self.stopping else now + self.grace_seconds
@@ -296,34 +360,36 @@ class Core:
     def _next_turn(self, now: float) -> Turn | None:
         if not self._may_turn():
             return None
-        limit, prefetch = self._wanted(now)
+        limit, prefetch, ahead = self._wanted(now)
         self._told_of_work = False
         if not (self._settlements or self._releases or limit):
             return None
         ended = islice(self._settlements.values(), MOST_ROWS)
-        settlements = tuple(_dated(settlement, now - at) for settlement, at in ended)
+        settlements = tuple([_dated(settlement, now - at) for settlement, at in ended])
         releases = tuple(islice(self._releases.values(), MOST_ROWS))
-        return Turn(settlements, releases, limit, prefetch)
+        return Turn(settlements, releases, limit, prefetch, ahead)
 
-    def _wanted(self, now: float) -> tuple[int, bool]:
-        """How many jobs to claim, and whether they are to wait in our hands."""
+    def _wanted(self, now: float) -> tuple[int, bool, int]:
+        """How many jobs to claim, whether they are to wait in our hands, and how many besides."""
         self._kept_free = 0
         if self.stopping:
-            return 0, False
+            return 0, False, 0
         while self._alarms and self._alarms[0] <= now:
             heapq.heappop(self._alarms)
             self._look_at = min(self._look_at, now)
         if not self._more and now < self._look_at:
-            return 0, False
+            return 0, False, 0
         free = min(self._slots.free, MOST_ROWS)
+        room = max(0, self._depth() - len(self.waiting)) if self._more else 0
         if free > 0 and (not self.waiting or now >= self._look_for_lost_at):
             self._kept_free = free
-            return free, False
-        room = self._depth() - len(self.waiting)
+            # Many slots stand empty: handlers are quicker than the store, so take more at a time.
+            starved = free > self.concurrency // 8 + 1
+            return free, False, min(room, MOST_ROWS) if starved else 0
         # A claim for a few is as dear as one for many: wait until there is room for some.
-        if room > 0 and self._more and 2 * len(self.waiting) <= self._depth():
-            return min(room, MOST_ROWS), True
-        return 0, False
+        if room > 0 and 4 * room >= self._depth():
+            return min(room, MOST_ROWS), True, 0
+        return 0, False, 0
 
     def _depth(self) -> int:
         """How many jobs may wait in our hands: about as many as are done in a moment."""
@@ -332,48 +398,77 @@ class Core:
         rounds = PREFETCH_SECONDS / max(self._mean_seconds, 1e-6)
         return int(min(MOST_PREFETCHED, rounds * self.concurrency)) if rounds >= 1 else 0
 
-    def _turned(
-        self, claims: tuple[Claim, ...], instead: tuple[Settlement, ...], now: float
-    ) -> None:
-        turn = self._forget_turn()
-        self._try_again_at, self._pause = None, FIRST_PAUSE_SECONDS
-        for token in turn.tokens:
-            self._settlements.pop(token, None)
-            self._releases.pop(token, None)
-            self._forget(token)
-        for settlement in instead:
-            self._held[settlement.token.job_id] = settlement.token
-            self._settlements[settlement.token] = (settlement, now)
+    def _turned(self, turned: Turned, now: float) -> None:
+        turn, claims = self._forget_turn(), turned.claims
+        if turned.written:
+            self._try_again_at, self._pause = None, FIRST_PAUSE_SECONDS
+            self._are_written(turn, turned, now)
+        else:
+            self._pause_a_while(now)
         if turn.limit:
             # Fewer than were wanted: there is nothing more for now.
-            self._more = len(claims) >= turn.limit
+            self._more = len(claims) >= turn.limit + turn.ahead
             # What was said while the store was asked may be about jobs that it did not see yet.
             self._look_at = now if self._told_of_work else now + self.poll_seconds
             if not turn.prefetch:
                 self._look_for_lost_at = now + LOOK_FOR_LOST_SECONDS
+        if turned.again_at is not None:
+            self._set_alarm(turned.again_at)
+            self._look_for_lost_at = min(self._look_for_lost_at, turned.again_at)
         for claim in claims:
             older = self._held.get(claim.token.job_id)
             if older is not None:  # it could be claimed: so the lease that we had was lost
-                self._lost(older)
-            self._held[claim.token.job_id] = claim.token
-            self._ends_at[claim.token.job_id] = now + self._lease_seconds
+                self._lost(older.token)
+            self._held[claim.token.job_id] = claim
         came = [(claim, now) for claim in claims]
-        if turn.prefetch:
-            self.waiting.extend(came)
-        else:  # slots were kept free for these
-            self.waiting.extendleft(reversed(came))
+        first = 0 if turn.prefetch else turn.limit  # slots were kept free for these
+        self.waiting.extendleft(reversed(came[:first]))
+        self.waiting.extend(came[first:])
+
+    def _are_written(self, turn: Turn, turned: Turned, now: float) -> None:
+        instead = {each.token: each for each in turned.instead}
+        advanced = {each.token: each for each in turned.advanced}
+        for settlement in turn.settlements:
+            token = settlement.token
+            if self._settlements.pop(token, None) is None:
+                continue  # it was taken from us meanwhile
+            if token in instead:
+                self._settlements[token] = (instead[token], now)
+            elif token in advanced and isinstance(settlement, Advance):
+                self._advanced(settlement, advanced[token], now)
+            else:
+                self._forget(token)
+        for release in turn.releases:
+            self._releases.pop(release.token, None)
+            self._forget(release.token)
+
+    def _advanced(self, advance: Advance, how: Advanced, now: float) -> None:
+        """The job is at its next stage, and goes first among what waits."""
+        token = advance.token.next()
+        came_at = self._came_at.pop(token.job_id, now)
+        claim = next_claim(self._held[token.job_id], advance)
+        self._held[token.job_id] = claim
+        if how.goes_on and not self.stopping:
+            self.waiting.appendleft((claim, came_at))
+        else:
+            self._releases[token] = Release(token=token)
 
     def _turn_failed(self, now: float) -> None:
         self._forget_turn()
+        self._pause_a_while(now)
+        self._look_at = now
+
+    def _pause_a_while(self, now: float) -> None:
+        """Let the store be for a moment, and for a longer one each time."""
         self._try_again_at = now + self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
-        self._look_at = now
 
     def _forget_turn(self) -> Turn:
         turn, self._turn = self._turn, None
         if turn is None:
             raise AssertionError("no turn was under way")
         self._kept_free = 0
+        self._coming = []
         return turn
 
     # --- resting ------------------------------------------------------------------------------
@@ -395,7 +490,14 @@ class Core:
         return max(0.0, min(times) - now)
 
 
-def _dated(settlement: Settlement, age_seconds: float) -> Settlement:
+def next_claim(claim: Claim, advance: Advance) -> Claim:
+    """What a lease gives the right to after a stage is done."""
+    return claim._replace(
+        token=advance.token.next(), lane=advance.lane, tries=0, input=advance.output, history=None
+    )
+
+
+def _dated(settlement: Ending, age_seconds: float) -> Ending:
     if age_seconds < WORTH_DATING_SECONDS:
         return settlement
     return replace(settlement, age_seconds=age_seconds)

@@ -1,10 +1,14 @@
-"""What the core hears, and what it answers: the words between it and the loops that obey it."""
+"""What the core hears, and what it answers: the words between it and the loops that obey it.
+
+Those that come once for every job are tuples: they are made by the thousand.
+"""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from seawall.execute import Stop
 from seawall.model import Settlement, Token
-from seawall.store import Claim, Release
+from seawall.store import Claim, Ending, Release
 
 # --- what happens -----------------------------------------------------------------------------
 
@@ -24,12 +28,11 @@ class Began:
     token: Token
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """An attempt came to its end."""
 
     token: Token
-    write: Settlement | Release
+    write: Ending | Release
     freed: bool = True
     """False where its handler goes on and cannot be stopped."""
 
@@ -43,16 +46,46 @@ class Freed:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """A turn was carried out."""
+    """A turn was carried out, or its claims at least."""
 
     claims: tuple[Claim, ...] = ()
     instead: tuple[Settlement, ...] = ()
     """What is to be written in place of settlements that the store will not take."""
+    advanced: tuple["Advanced", ...] = ()
+    """The jobs of which a stage is done and written."""
+    written: bool = True
+    """False where the ends are to be written again: perhaps they are not there."""
+    again_at: float | None = None
+    """When there may be more to claim that nobody will tell of."""
+
+
+class Advanced(NamedTuple):
+    """A stage is done, and written: the job is at its next one, under the same lease."""
+
+    token: Token
+    """Of the attempt that has ended."""
+    goes_on: bool = True
+    """False where the next stage may not begin here and now: the job is handed back."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnFailed:
     """The store did not answer; nothing or all of the turn was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shut:
+    """Nothing of these upstreams may begin now, but for the probes."""
+
+    upstreams: frozenset[str]
+    probes: frozenset[Token]
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """No item of these runs may begin now."""
+
+    runs: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +114,26 @@ class Signal:
     """The worker is to stop; the second time it is to hurry."""
 
 
-Event = Woken | Began | Ended | Freed | Turned | TurnFailed | Asked | Renewed | Taken | Signal
+Event = (
+    Woken
+    | Began
+    | Ended
+    | Freed
+    | Turned
+    | TurnFailed
+    | Shut
+    | Halted
+    | Asked
+    | Renewed
+    | Taken
+    | Signal
+)
 
 
 # --- what is to be done -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """Call this job's handler."""
 
     claim: Claim
@@ -110,11 +155,14 @@ class Abort:
 class Turn:
     """Write these ends, then claim."""
 
-    settlements: tuple[Settlement, ...]
+    settlements: tuple[Ending, ...]
     releases: tuple[Release, ...]
     limit: int
     """How many jobs to claim; 0 is none."""
     prefetch: bool
+    """Whether they are to wait in our hands."""
+    ahead: int = 0
+    """How many more to claim that are to wait in our hands."""
 
     @property
     def tokens(self) -> frozenset[Token]:

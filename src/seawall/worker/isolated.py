@@ -23,8 +23,9 @@ from typing import Any
 
 from seawall.current import CurrentJob, Said
 from seawall.errors import Skip, Snooze
-from seawall.execute import ElsewhereError, Encoded, KilledError, Work
+from seawall.execute import ElsewhereError, KilledError, Work
 from seawall.faults import Fault, FaultCode
+from seawall.flow import Encoded
 from seawall.model import Token
 
 MOST_CALLS = 1_000
@@ -42,7 +43,10 @@ class Call:
 
     module: str
     task: str
+    stage: int
     arguments: str
+    before: str | None
+    """What the stage before left."""
     current: CurrentJob
     memory_mib: int | None
 
@@ -179,8 +183,15 @@ class _Child:
         self.calls += 1
         self.usable = False
         task, current = work.task, work.current
+        claim = work.claim
         asked = Call(
-            task.function.__module__, task.name, work.claim.arguments, current, task.memory_mib
+            task.home,
+            claim.lane.task,
+            claim.lane.stage,
+            claim.arguments,
+            work.before,
+            current,
+            task.memory_mib,
         )
         try:
             if first:

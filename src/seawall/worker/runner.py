@@ -9,14 +9,15 @@ attempt is ended without it, and it is told when the thread has returned after a
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
+from seawall.current import Said
 from seawall.execute import End, Stop, Work, carry_out, ended
 from seawall.model import Token
 from seawall.redact import one_line
@@ -31,7 +32,7 @@ BLOCKED_SECONDS = 1.0
 MOST_THREADS = 20_000
 MOST_BLOCKING_CALLS = 200
 """How many `asyncio.to_thread` calls of async handlers run at once."""
-_LOOK_SECONDS = 0.25
+_LOOK_SECONDS = 0.5
 _CLOSING_SECONDS = 5.0
 
 
@@ -45,15 +46,10 @@ class _Attempt:
     started: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Protocol):
     """An attempt has ended; not `freed` where its handler goes on."""
 
-    token: Token
-    end: End
-    freed: bool
-    progress: tuple[float, float | None, str] | None = None
-    """What its handler said last of how far it had come."""
+    def __call__(self, end: End, said: Said, *, freed: bool) -> None: ...
 
 
 class Runner:
@@ -62,17 +58,20 @@ class Runner:
     def __init__(
         self,
         worker: str,
-        told: Callable[[Told], None],
+        told: Told,
         freed: Callable[[Token], None],
         began: Callable[[Token], None],
+        go_on: Callable[[], None],
     ) -> None:
         self._worker = worker
         self._told = told
         self._freed = freed
         self._began = began
+        self._go_on = go_on
+        self._going_on = False
         self._attempts: dict[Token, _Attempt] = {}
         self._ending = threading.Lock()
-        self._loop = _Loop(worker)
+        self._loop = _Loop(worker, self._work_of)
         self._threads = _Threads()
         self._processes = Pool()
 
@@ -114,6 +113,13 @@ class Runner:
         """The attempts whose handlers run."""
         return [attempt.work for attempt in list(self._attempts.values())]
 
+    def _work_of(self, task: "asyncio.Task[None]") -> Work | None:
+        """What runs in this task of the loop, unless a handler made the task itself."""
+        for attempt in list(self._attempts.values()):
+            if attempt.task is task:
+                return attempt.work
+        return None
+
     def tidy(self) -> None:
         """Let go of processes that nobody has needed for a while."""
         self._processes.tidy()
@@ -131,7 +137,7 @@ class Runner:
         token = attempt.work.claim.token
         self._attempts.pop(token, None)
         if self._is_first(attempt):
-            self._told(Told(token, end, True, attempt.work.current.said.progress))
+            self._told(end, attempt.work.current.said, freed=True)
         else:
             self._freed(token)
 
@@ -146,11 +152,11 @@ class Runner:
         work = attempt.work
         if not self._is_first(attempt):
             return
-        self._told(Told(work.claim.token, ended(work, why), freed=False))
+        self._told(ended(work, why), work.current.said, freed=False)
         emit(
             ThreadLeftBehind(
                 job=work.current.id,
-                task=work.task.name,
+                task=work.claim.lane.task,
                 stage=work.current.stage,
                 attempt=work.current.attempt,
                 duration_ms=round(work.elapsed() * 1_000),
@@ -164,6 +170,7 @@ class Runner:
     def _in_thread(self, attempt: _Attempt, invoke: Any) -> None:
         end = copy_context().run(without_waiting, carry_out(attempt.work, invoke))
         self._finish(attempt, end)
+        self._go_on()
 
     async def _isolated(self, work: Work, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
         def began() -> None:
@@ -176,9 +183,7 @@ class Runner:
 
     def _begin(self, attempts: list[_Attempt]) -> None:
         for attempt in attempts:
-            work = attempt.work
-            name = f"{work.task.name} {work.current.id}"
-            attempt.task = self._loop.loop.create_task(self._on_loop(attempt), name=name)
+            attempt.task = self._loop.loop.create_task(self._on_loop(attempt))
 
     async def _on_loop(self, attempt: _Attempt) -> None:
         attempt.started = True
@@ -187,6 +192,14 @@ class Runner:
             self._finish(attempt, ended(work, why))
         else:
             self._finish(attempt, await carry_out(work, awaited))
+        if not self._going_on:
+            self._going_on = True
+            self._loop.loop.call_soon(self._all_went_on)
+
+    def _all_went_on(self) -> None:
+        """Every handler that could has taken a step; those that ended may be followed by others."""
+        self._going_on = False
+        self._go_on()
 
     def _cancel(self, attempt: _Attempt) -> None:
         """Cancelled before its first step, it could not even say that it ended."""
@@ -194,8 +207,9 @@ class Runner:
             attempt.task.cancel()
 
 
-async def awaited(work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return await work.task.function(*args, **kwargs)
+def awaited(work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Awaitable[Any]:
+    coroutine: Awaitable[Any] = work.task.function(*args, **kwargs)
+    return coroutine
 
 
 async def called(work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -215,9 +229,10 @@ def without_waiting(coroutine: Coroutine[Any, Any, End]) -> End:
 class _Loop:
     """An event loop on a thread of its own, and a look at whether somebody blocks it."""
 
-    def __init__(self, worker: str) -> None:
+    def __init__(self, worker: str, work_of: Callable[["asyncio.Task[None]"], Work | None]) -> None:
         self._worker = worker
-        self.loop = asyncio.new_event_loop()
+        self._work_of = work_of
+        self.loop = _new_loop()
         self.loop.set_default_executor(_Daemons())
         self._answered = threading.Event()
         self._closed = threading.Event()
@@ -227,7 +242,10 @@ class _Loop:
         self._watch.start()
 
     def call(self, function: Callable[[Any], object], given: object) -> None:
-        """Call the function on the loop's thread."""
+        """Call the function on the loop's thread: now, if this is it."""
+        if threading.current_thread() is self._thread:
+            function(given)
+            return
         with suppress(RuntimeError):  # the loop is closed: whatever ran there has ended
             self.loop.call_soon_threadsafe(function, given)
 
@@ -263,12 +281,11 @@ class _Loop:
 
     def _name(self, seconds: float) -> None:
         task = asyncio.current_task(self.loop)
-        words = task.get_name().rsplit(" ", 1) if task is not None else []
-        known = len(words) == 2 and words[1].isdigit()
+        work = None if task is None else self._work_of(task)
         event = LoopBlocked(
             worker=self._worker,
-            task=words[0] if known else None,
-            job=int(words[1]) if known else None,
+            task=None if work is None else work.claim.lane.task,
+            job=None if work is None else work.current.id,
             seconds=round(seconds, 2),
             where=_place(self._thread.ident),
         )
@@ -279,6 +296,15 @@ class _Loop:
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(_CLOSING_SECONDS)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's, where it is installed: it takes less time over each handler."""
+    try:
+        import uvloop  # noqa: PLC0415 - it may not be there
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 def _place(thread: int | None) -> str:

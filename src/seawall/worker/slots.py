@@ -8,12 +8,14 @@ it, this does nothing: it says what is to be done.
 
 import heapq
 import math
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
+from seawall.app import Seawall
 from seawall.execute import Stop
-from seawall.model import Token
+from seawall.model import Lane, Token
 from seawall.store import Claim
 from seawall.worker.events import Abort
 
@@ -28,11 +30,20 @@ _RANK = {Stop.CANCEL: 0, Stop.TIMEOUT: 1, Stop.EXPIRED: 1, Stop.SHUTDOWN: 1, Sto
 """A reason to stop gives way to a stronger one."""
 
 
+class Limit(NamedTuple):
+    """How long an attempt may take."""
+
+    seconds: float
+    begins_late: bool = False
+    """Whether its handler has to wait for a process first."""
+
+
 @dataclass(slots=True)
 class Slot:
     """A place that is taken: by which claim, until when, and whether it is to be given up."""
 
     claim: Claim
+    came_at: float
     limit_at: float
     limit: Stop
     stop: Stop | None = None
@@ -47,16 +58,15 @@ class Slots:
         concurrency: int,
         *,
         lease_seconds: float,
-        timeout_of: Mapping[str, float],
-        begin_late: Container[str],
+        limit_of: Callable[[Lane], Limit],
     ) -> None:
         self._concurrency = concurrency
         self._lease_seconds = lease_seconds
-        self._timeout_of = timeout_of
-        self._begin_late = begin_late
+        self._limit_of = limit_of
         self.running: dict[Token, Slot] = {}
-        self.left_behind: set[Token] = set()
+        self.left_behind: dict[Token, Claim] = {}
         self._freed_early: set[Token] = set()
+        self._to_stop: dict[Token, Slot] = {}
         self._limits: list[tuple[float, int, Token]] = []
         self._order = count()
 
@@ -68,15 +78,16 @@ class Slots:
 
     def made(self, claim: Claim, came_at: float, now: float) -> Slot:
         """The place that this claim would take now, with the time that it may take."""
-        limit_at, why = now + self._timeout_of[claim.lane.task], Stop.TIMEOUT
-        if claim.lane.task in self._begin_late:
+        limit = self._limit_of(claim.lane)
+        limit_at, why = now + limit.seconds, Stop.TIMEOUT
+        if limit.begins_late:
             limit_at += BEGIN_SECONDS
         if claim.deadline_at is not None:
             # Both times are the store's: the claim was made a lease before its end.
             left = (claim.deadline_at - claim.lease_until).total_seconds() + self._lease_seconds
             if came_at + left < limit_at:
                 limit_at, why = came_at + left, Stop.EXPIRED
-        return Slot(claim, limit_at, why)
+        return Slot(claim, came_at, limit_at, why)
 
     def take(self, slot: Slot) -> None:
         self.running[slot.claim.token] = slot
@@ -87,23 +98,27 @@ class Slots:
         slot = self.running.get(token)
         if slot is None:
             return
-        limit_at = now + self._timeout_of[slot.claim.lane.task]
+        limit_at = now + self._limit_of(slot.claim.lane).seconds
         if limit_at < slot.limit_at:
             slot.limit_at, slot.limit = limit_at, Stop.TIMEOUT
             self._set_limit(slot)
 
     def end(self, token: Token, *, freed: bool) -> Slot | None:
         """The place of an attempt that has ended; it stays taken where its handler goes on."""
-        if not freed and token not in self._freed_early:
-            self.left_behind.add(token)
-        self._freed_early.discard(token)
-        return self.running.pop(token, None)
+        slot = self.running.pop(token, None)
+        if not freed and token not in self._freed_early and slot is not None:
+            self.left_behind[token] = slot.claim
+        if self._freed_early:
+            self._freed_early.discard(token)
+        if self._to_stop:
+            self._to_stop.pop(token, None)
+        return slot
 
     def freed(self, token: Token) -> None:
         """A handler has returned; perhaps before it was said that its attempt ended without it."""
         if token in self.running:
             self._freed_early.add(token)
-        self.left_behind.discard(token)
+        self.left_behind.pop(token, None)
 
     # --- stopping -----------------------------------------------------------------------------
 
@@ -113,6 +128,7 @@ class Slots:
         if slot is not None and (slot.stop is None or _RANK[slot.stop] < _RANK[why]):
             slot.stop = why
             slot.let_go_at = _AT_ONCE
+            self._to_stop[token] = slot
 
     def stop_all(self, why: Stop) -> None:
         for token in self.running:
@@ -131,22 +147,26 @@ class Slots:
 
     def aborts(self, now: float) -> Iterator[Abort]:
         """Tell the handlers that are to stop, and leave behind those that do not."""
-        for token, slot in self.running.items():
-            if slot.stop is None:
-                continue
+        for token, slot in self._to_stop.items():
+            why = slot.limit if slot.stop is None else slot.stop
             if slot.let_go_at == _AT_ONCE:
                 # One that is to be cancelled may end in its own time, and as it likes.
-                never = slot.stop is Stop.CANCEL
-                slot.let_go_at = math.inf if never else now + LET_GO_SECONDS
-                yield Abort(token, slot.stop)
+                slot.let_go_at = math.inf if why is Stop.CANCEL else now + LET_GO_SECONDS
+                yield Abort(token, why)
             elif now >= slot.let_go_at:
                 slot.let_go_at = math.inf
-                yield Abort(token, slot.stop, leave=True)
+                yield Abort(token, why, leave=True)
 
     def times(self) -> list[float]:
         """When something is to be done here even if nothing happens."""
-        times = [slot.let_go_at for slot in self.running.values() if slot.stop is not None]
+        times = [slot.let_go_at for slot in self._to_stop.values()]
         return [*times, self._limits[0][0]] if self._limits else times
 
     def _set_limit(self, slot: Slot) -> None:
         heapq.heappush(self._limits, (slot.limit_at, next(self._order), slot.claim.token))
+
+
+def limit_of(app: Seawall, lane: Lane) -> Limit:
+    """How long an attempt at a job in this lane may take."""
+    stage = app.tasks[lane.task].at(lane.stage)
+    return Limit(stage.timeout_seconds, begins_late=stage.isolated)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from seawall.app import Scheduled, Seawall
@@ -21,10 +22,23 @@ from seawall.hooks import FaultReport
 from seawall.model import NewJob
 from seawall.redact import one_line
 from seawall.states import FINISHED, State
-from seawall.store import Answer, Enqueued, Lapse, Planned, Reclaim, Result, Store, Taken
+from seawall.store import (
+    Answer,
+    Enqueued,
+    Lapse,
+    LetterFilter,
+    LetterState,
+    Planned,
+    Reclaim,
+    Result,
+    Store,
+    Taken,
+)
 from seawall.store.values import MOST_ROWS
 from seawall.telemetry import (
     ClockPutRight,
+    DeadLettersNew,
+    DeadLettersWait,
     Expired,
     NobodyServes,
     Pruned,
@@ -34,13 +48,22 @@ from seawall.telemetry import (
     emit,
 )
 from seawall.why import ALIVE_SECONDS
+from seawall.worker.warden import watched
 
 MOST_PAGES = 20
 """No chore keeps the store busy for longer than so many pages in one turn."""
 UNSERVED_SECONDS = 10.0
 FORGET_WORKERS_SECONDS = 86_400.0
+FORGET_OBSERVATIONS_SECONDS = 2 * 3_600.0
+LETTERS_WAIT_SECONDS = 300.0
+"""How often the fleet says that dead letters wait."""
+NEW_LETTERS_SECONDS = 5.0
+"""How often it says, at most, that there are new ones."""
+NEWEST_TOLD = 5
+LONGEST_MESSAGE_TOLD = 100
 _TICK_SECONDS = 0.25
 _CLOSING_SECONDS = 1.0
+_OPEN = LetterFilter(state=LetterState.OPEN)
 
 
 @dataclass(slots=True)
@@ -67,9 +90,17 @@ class Upkeep:
             _Chore("straighten", 30.0, self.straighten),
             _Chore("prune", 30.0, self.prune),
             _Chore("fold", 10.0, self.fold),
+            _Chore("runs", 1.0, self.watch_runs),
+            _Chore("forget lanes", 600.0, self.forget_lanes),
             _Chore("forget workers", 3_600.0, self.forget_workers),
+            _Chore("forget observations", 60.0, self.forget_observations),
             _Chore("notice", 15.0, self.notice_unserved),
+            _Chore("dead letters", LETTERS_WAIT_SECONDS, self.tell_of_waiting_letters),
         ]
+        if app.settings.dead_letters_every:
+            self._chores.append(
+                _Chore("new dead letters", NEW_LETTERS_SECONDS, self.tell_of_new_letters)
+            )
         if app.schedules:
             # Whoever knows other schedules must not take this turn from us.
             names = "/".join(sorted(app.schedules))
@@ -125,7 +156,7 @@ class Upkeep:
         It is never prefetched again, so that it is spared only once.
         """
         task = self._app.tasks.get(lapse.lane.task)
-        policy = self._app.policy() if task is None else task.policy
+        policy = self._app.policy() if task is None else task.at(lapse.lane.stage).policy
         line = f"the worker {lapse.worker} was not heard of before its lease lapsed"
         if lapse.prefetched:
             fault = Fault(FaultCode.WORKER_LOST, f"{line}; it may not have begun", ambiguous=True)
@@ -165,27 +196,65 @@ class Upkeep:
                 keep = settings.keep_failed_seconds
                 if not keep:
                     continue
-            for _ in range(MOST_PAGES):
-                gone = self._store.prune(state, older_than_seconds=keep)
-                if gone:
-                    emit(Pruned(state=state, jobs=gone))
-                if gone < MOST_ROWS:
-                    break
+            self._pruned(state, partial(self._store.prune, state, older_than_seconds=keep))
+        dealt_with = settings.keep_finished_seconds
+        self._pruned(
+            State.FAILED, partial(self._store.prune_dismissed, older_than_seconds=dealt_with)
+        )
+
+    def _pruned(self, state: State, prune: Callable[[], int]) -> None:
+        for _ in range(MOST_PAGES):
+            gone = prune()
+            if gone:
+                emit(Pruned(state=state, jobs=gone))
+            if gone < MOST_ROWS:
+                return
 
     def fold(self) -> None:
         """Keep the books of what came in short."""
         for _ in range(MOST_PAGES):
-            if self._store.fold() < MOST_ROWS:
+            if max(self._store.fold(), self._store.fold_runs()) < MOST_ROWS:
+                return
+
+    def watch_runs(self) -> None:
+        """Abort, pause or close the runs of which that is due."""
+        for kept in self._store.runs(unfinished=True, limit=MOST_ROWS):
+            watched(self._store, kept)
+
+    def forget_lanes(self) -> None:
+        """Remove where items of runs stood of which nothing is left."""
+        for _ in range(MOST_PAGES):
+            if self._store.forget_lanes() < MOST_ROWS:
                 return
 
     def forget_workers(self) -> None:
         """Remove workers that have been silent for a day."""
         self._store.forget_workers(older_than_seconds=FORGET_WORKERS_SECONDS)
 
+    def forget_observations(self) -> None:
+        """Remove what was seen of upstreams so long ago that no breaker looks at it."""
+        for _ in range(MOST_PAGES):
+            gone = self._store.forget_observations(older_than_seconds=FORGET_OBSERVATIONS_SECONDS)
+            if gone < MOST_ROWS:
+                return
+
     def notice_unserved(self) -> None:
         """Say loudly that jobs wait which nobody will ever take."""
         for queue, task, seconds, advice in unserved(self._store):
             emit(NobodyServes(queue=queue, task=task, waiting_seconds=seconds, advice=advice))
+
+    def tell_of_waiting_letters(self) -> None:
+        """Say that failed jobs wait for somebody, while there are any."""
+        waiting = waiting_letters(self._store)
+        if waiting:
+            emit(DeadLettersWait(letters=waiting, newest=newest_letters(self._store)))
+
+    def tell_of_new_letters(self) -> None:
+        """Say so after every so many jobs that have failed, once for the fleet."""
+        new = self._store.new_letters(every=self._app.settings.dead_letters_every)
+        if new:
+            waiting, newest = waiting_letters(self._store), newest_letters(self._store)
+            emit(DeadLettersNew(new=new, letters=waiting, newest=newest))
 
     # --- schedules ----------------------------------------------------------------------------
 
@@ -241,6 +310,20 @@ def _job_of(scheduled: Scheduled, fired_at: datetime) -> NewJob:
     """The job of one fire. Its key is the time: a clock that goes back fires nothing twice."""
     key = f"{scheduled.name}@{fired_at:%Y-%m-%dT%H:%M:%S.%fZ}"
     return replace(scheduled.request.new_job(), key=key)
+
+
+def waiting_letters(store: Store) -> int:
+    """How many dead letters are open."""
+    return sum(pile.letters for pile in store.count_letters(_OPEN))
+
+
+def newest_letters(store: Store) -> tuple[str, ...]:
+    """The newest of those that are open, a line for each."""
+    return tuple(
+        f"job {each.job_id} ({each.task}, stage {each.stage}): {each.code}:"
+        f" {each.fault.message[:LONGEST_MESSAGE_TOLD]}"
+        for each in store.letters(_OPEN, limit=NEWEST_TOLD)
+    )
 
 
 def unserved(store: Store) -> list[tuple[str, str, float, str]]:

@@ -17,18 +17,18 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 
 import seawall
 from seawall.app import Seawall
-from seawall.current import is_importing
+from seawall.current import Said, is_importing
 from seawall.decisions.policy import Policy
 from seawall.errors import ConfigurationError, StoreError
-from seawall.execute import End, Work, begun, ended
+from seawall.execute import End, Work, begun
 from seawall.faults import Fault, FaultCode
-from seawall.model import Settlement, Token
-from seawall.store import Answer, Claim, Presence, Progress, Release, Result, Store, Wanted, lasts
-from seawall.telemetry import emit
+from seawall.model import Token
+from seawall.store import Claim, Presence, Store, Wanted, lasts
 from seawall.worker.beats import Beats
 from seawall.worker.core import Core
 from seawall.worker.events import (
@@ -39,23 +39,26 @@ from seawall.worker.events import (
     Event,
     Exit,
     Freed,
+    Halted,
     Rest,
     Signal,
     Start,
     Taken,
     Turn,
-    Turned,
     TurnFailed,
     Woken,
 )
+from seawall.worker.governor import Governor
 from seawall.worker.news import News
-from seawall.worker.runner import Runner, Told
+from seawall.worker.runner import Runner
 from seawall.worker.signals import stopped_by_signals
+from seawall.worker.slots import limit_of
+from seawall.worker.turns import Turns
 from seawall.worker.upkeep import Upkeep
 
 DRAIN_LOOK_SECONDS = 0.2
-PULSE_SECONDS = 0.1
-PULSES_BETWEEN_TIDYINGS = 100
+PULSE_SECONDS = 0.2
+PULSES_BETWEEN_TIDYINGS = 50
 LONGEST_REST_SECONDS = 1.0
 FLUSH_SECONDS = 10.0
 """How long a worker that must end waits for a store that does not answer."""
@@ -65,6 +68,8 @@ class Worker:
     """Claims jobs of an application's tasks and runs them until it is told to stop."""
 
     _store: Store
+    _governor: Governor
+    _turns: Turns
 
     def __init__(
         self,
@@ -90,15 +95,16 @@ class Worker:
         self._tasks = tuple(sorted(app.tasks))
         # Whoever wants no second attempt after a loss must not lose a job that only waited.
         self._prefetched = tuple(
-            name for name in self._tasks if _survives_a_loss(app.tasks[name].policy)
+            name
+            for name in self._tasks
+            if all(_survives_a_loss(stage.policy) for stage in app.tasks[name].stages)
         )
         self.core = Core(
             concurrency=self.concurrency,
             poll_seconds=app.settings.poll_seconds,
             grace_seconds=app.settings.grace_seconds,
             lease_seconds=self._lease_seconds,
-            timeout_of={name: task.timeout_seconds for name, task in app.tasks.items()},
-            begin_late={name for name, task in app.tasks.items() if task.isolated},
+            limit_of=partial(limit_of, app),
             prefetch=bool(self._prefetched),
         )
         self._stepping = threading.RLock()
@@ -106,10 +112,8 @@ class Worker:
         self._broke: BaseException | None = None
         self._inbox: deque[Event] = deque()
         self._asleep = False
-        self._ends = dict[Token, End]()
-        self._progress = dict[Token, tuple[float, float | None, str]]()
-        self._claims = dict[int, Claim]()
-        """By job, what is in our hands."""
+        self._behind = False
+        """Handlers have ended of which the core has perhaps not heard."""
         self._say = News(self.id, app.clock)
         self._stop_at: float | None = None
         self._drained_at = 0.0
@@ -128,11 +132,31 @@ class Worker:
         if self._asleep:
             self._store.nudge()
 
-    def _told(self, told: Told) -> None:
-        self._ends[told.token] = told.end
-        if told.progress is not None:
-            self._progress[told.token] = told.progress
-        self._hear(Ended(told.token, told.end.write, told.freed))
+    def _told(self, end: End, said: Said, *, freed: bool) -> None:
+        """An attempt has ended."""
+        self._turns.told(end, said)
+        claim = self.core.claim_of(end.token)
+        self._hear(Ended(end.token, end.write, freed))
+        if claim is not None and claim.run and self._turns.warden.saw(claim.run, end.write):
+            self._hear(Halted(frozenset((claim.run,))))
+        if self._governor.active and self._governor.take_shut():
+            for event in self._turns.shut():
+                self._hear(event)
+
+    def _go_on(self) -> None:
+        """Handlers have ended: while the clerk is at the store, let others take their places."""
+        self._behind = True
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Where somebody else steps the core just now, that one comes by here afterwards."""
+        while self._behind and self.core.turning and self._stepping.acquire(blocking=False):
+            try:
+                self._behind = False
+                if self.core.turning:
+                    self._stepped([])
+            finally:
+                self._stepping.release()
 
     # --- the loops ----------------------------------------------------------------------------
 
@@ -146,13 +170,18 @@ class Worker:
                 "this module is being imported for an isolated task: put what starts the worker"
                 ' under `if __name__ == "__main__":`'
             )
+        for task in self.app.tasks.values():
+            for stage in task.stages:
+                stage.signature.prepare()
         store = self._store = self.app.store_of_its_own()
         store.appear(self._presence())
+        self._governor, self._turns = self._at(store)
         self._runner = Runner(
             self.id,
             self._told,
             freed=lambda token: self._hear(Freed(token)),
             began=lambda token: self._hear(Began(token)),
+            go_on=self._go_on,
         )
         beats = Beats(
             store,
@@ -162,6 +191,7 @@ class Worker:
             works=self._runner.under_way,
             presence=self._presence,
             heard=self._hear,
+            restate=self._governor.restate,
         )
         upkeep = Upkeep(self.app, self.id, store)
         clerk = threading.Thread(target=self._clerk, name="seawall-clerk", daemon=True)
@@ -175,12 +205,59 @@ class Worker:
             upkeep.close()
             beats.close()
             self._runner.close()
+            self._turns.close()
             clean = self._leave()
             if lasts(self.app.settings.url) and self._done.is_set():
                 store.close()
         if self._broke is not None:
             raise self._broke
         return clean
+
+    def _at(self, store: Store) -> tuple[Governor, Turns]:
+        """Those who deal with the store."""
+        wanted = Wanted(
+            worker=self.id,
+            queues=self.queues,
+            tasks=self._tasks,
+            limit=1,
+            lease_seconds=self._lease_seconds,
+        )
+        governor = Governor(
+            self.app,
+            store,
+            wanted,
+            slots=self.concurrency,
+            hands=self,
+            poke=lambda: self._hear(Woken(look=True)),
+        )
+        turns = Turns(
+            store,
+            self.core,
+            governor,
+            self._say,
+            wanted=wanted,
+            prefetched=self._prefetched,
+            work=lambda claim, _: self._work(claim, self.app.clock.monotonic()),
+            stepping=self._stepping,
+        )
+        return governor, turns
+
+    # What is in its hands, for the governor, which is asked by any thread.
+
+    def under_way(self, upstream: str) -> dict[str, int]:
+        """How many jobs that call this upstream run, or are about to, by owner."""
+        with self._stepping:
+            return self.core.under_way(upstream)
+
+    def take(self, claims: Sequence[Claim]) -> None:
+        """The turn under way has taken these."""
+        with self._stepping:
+            self.core.coming(claims)
+
+    def has(self, token: Token) -> bool:
+        """Whether this lease is in its hands."""
+        with self._stepping:
+            return self.core.has(token)
 
     def _clerk(self) -> None:
         """Do what the core says until it says that all is done."""
@@ -189,9 +266,10 @@ class Worker:
             while True:
                 with self._stepping:
                     actions = self._stepped(events)
+                self._catch_up()
                 if any(isinstance(action, Exit) for action in actions):
                     return
-                events = [self._done_for(action) for action in actions]
+                events = [event for action in actions for event in self._done_for(action)]
         except BaseException as error:  # noqa: BLE001 - whoever called `run` is to know
             self._broke = error
         finally:
@@ -209,18 +287,26 @@ class Worker:
                     self._stepped([])
                 if self._gives_up():
                     return
+            self._catch_up()
 
     def _stepped(self, events: list[Event]) -> list[Action]:
         """Tell the core what has happened, and see to the handlers; what is left is the clerk's."""
+        now = self.app.clock.monotonic()
         for event in [*events, *self._news()]:
             self._note(event)
-            self.core.hear(event, self.app.clock.monotonic())
-        actions = self.core.act(self.app.clock.monotonic())
-        self._start([action for action in actions if isinstance(action, Start)])
-        for action in actions:
-            if isinstance(action, Abort):
+            self.core.hear(event, now)
+        starts: list[Start] = []
+        left: list[Action] = []
+        for action in self.core.act(now):
+            if isinstance(action, Start):
+                starts.append(action)
+            elif isinstance(action, Abort):
                 self._runner.abort(action.token, action.why, leave=action.leave)
-        return [action for action in actions if not isinstance(action, Start | Abort)]
+            else:
+                left.append(action)
+        if starts:
+            self._runner.start([self._work(*start) for start in starts])
+        return left
 
     def _news(self) -> list[Event]:
         """What has come in, but for what cannot be understood before the turn is over.
@@ -228,39 +314,47 @@ class Worker:
         A lease that seems lost while its end is being written may be the one that was just ended.
         """
         news = [self._inbox.popleft() for _ in range(len(self._inbox))]
-        ending = self.core.ending
-        early = [each for each in news if isinstance(each, Taken) and each.token in ending]
+        early = [each for each in news if isinstance(each, Taken) and self.core.ending(each.token)]
         self._inbox.extend(early)
         return [each for each in news if each not in early] if early else news
 
     def _note(self, event: Event) -> None:
         match event:
+            case Ended(token):
+                self._turns.forget_unless_ours(token)
+            case Taken(token):
+                self._turns.lost(self.core.claim_of(token))
             case Signal():
                 hurried = self.core.stopping
                 grace = 0.0 if hurried else self.core.grace_seconds
                 self._say.stopping(len(self.core.running), grace)
-            case Taken(token):
-                self._ends.pop(token, None)
-                if (claim := self._let_go(token)) is not None:
-                    self._say.lost(claim)
-            case Ended(token) if not self.core.holds(token):
-                self._ends.pop(token, None)  # it was taken from us while it ran
 
-    def _done_for(self, action: Action) -> Event:
+    def _done_for(self, action: Action) -> list[Event]:
         """Ask the store, or rest, as the core says; what came of it."""
         match action:
             case Turn():
                 return self._turned(action)
             case Rest(seconds):
-                return self._rested(seconds)
+                return [self._rested(seconds)]
         raise AssertionError(f"not for the clerk: {action}")
 
-    def _start(self, starts: list[Start]) -> None:
-        if starts:
-            self._runner.start([self._work(start.claim, start.claimed_at) for start in starts])
+    def _turned(self, turn: Turn) -> list[Event]:
+        came_of_it = self._turns.carried_out(turn)
+        if not isinstance(came_of_it[0], TurnFailed):
+            self._stop_at = None
+        return came_of_it
 
     def _work(self, claim: Claim, claimed_at: float) -> Work:
-        return begun(self.app, claim, lease_seconds=self._lease_seconds, claimed=claimed_at)
+        work = begun(
+            self.app,
+            claim,
+            lease_seconds=self._lease_seconds,
+            claimed=claimed_at,
+            witness=self._governor if claim.lane.upstream else None,
+        )
+        if work.current.caller is None:
+            work.current.caller = self._governor.caller(claim)
+        return work
 
     def _rested(self, seconds: float) -> Event:
         """Wait for work, for news, or for the time to pass."""
@@ -277,100 +371,6 @@ class Worker:
             return Woken()
         finally:
             self._asleep = False
-
-    # --- turns --------------------------------------------------------------------------------
-
-    def _turned(self, turn: Turn) -> Event:
-        """Write what has ended, then claim."""
-        store = self._store
-        try:
-            self._report(turn)
-            released = store.release(turn.releases) if turn.releases else []
-            answers: list[Answer] = []
-            claims: list[Claim] = []
-            if turn.limit:
-                answers, claims = store.exchange(turn.settlements, self._wanted(turn))
-            elif turn.settlements:
-                answers = store.settle(turn.settlements)
-        except StoreError as error:
-            self._say.away(error, self.core.unwritten)
-            return TurnFailed()
-        self._stop_at = None
-        self._say.back()
-        with self._stepping:
-            for release, answer in zip(turn.releases, released, strict=True):
-                self._written(release, answer)
-            instead = [
-                again
-                for settlement, answer in zip(turn.settlements, answers, strict=True)
-                if (again := self._written(settlement, answer)) is not None
-            ]
-            for claim in claims:
-                older = self._claims.get(claim.token.job_id)
-                if older is not None:  # it could be claimed: so the lease that we had was lost
-                    self._ends.pop(older.token, None)
-                    self._say.lost(older)
-                self._claims[claim.token.job_id] = claim
-        return Turned(tuple(claims), tuple(instead))
-
-    def _report(self, turn: Turn) -> None:
-        """Keep what attempts that have ended said last of their progress."""
-        said = {
-            each.token: progress
-            for each in turn.settlements
-            if (progress := self._progress.pop(each.token, None)) is not None
-        }
-        if said:
-            self._store.report(
-                [
-                    Progress(token=token, done=done, total=total, message=message)
-                    for token, (done, total, message) in said.items()
-                ]
-            )
-
-    def _wanted(self, turn: Turn) -> Wanted:
-        return Wanted(
-            worker=self.id,
-            queues=self.queues,
-            tasks=self._prefetched if turn.prefetch else self._tasks,
-            limit=turn.limit,
-            lease_seconds=self._lease_seconds,
-            prefetch=turn.prefetch,
-        )
-
-    def _written(self, write: Settlement | Release, answer: Answer) -> Settlement | None:
-        """Say what came of an attempt; what to write instead where the store will not take it."""
-        token = write.token
-        end = self._ends.get(token)
-        if answer.result is Result.REFUSED and isinstance(write, Settlement):
-            return self._instead(write, answer.reason)
-        self._ends.pop(token, None)
-        claim = self._let_go(token)
-        if answer.result is Result.LOST:
-            if claim is not None and end is not None:
-                self._say.lost(claim)
-        elif end is not None:
-            for event in end.events:
-                emit(event)
-        return None
-
-    def _let_go(self, token: Token) -> Claim | None:
-        """The claim of that lease, which is no longer in our hands."""
-        claim = self._claims.get(token.job_id)
-        return self._claims.pop(token.job_id) if claim and claim.token == token else None
-
-    def _instead(self, refused: Settlement, reason: str) -> Settlement | None:
-        """An attempt whose end cannot be stored has failed: nothing is dropped in silence."""
-        claim = self._claims.get(refused.token.job_id)
-        if claim is None:
-            return None  # it was taken from us meanwhile
-        work = self._work(claim, self.app.clock.monotonic())
-        line = f"what it came to cannot be stored: {reason}"
-        end = ended(work, Fault(FaultCode.INTERNAL_ERROR, line))
-        self._ends[refused.token] = end
-        if not isinstance(end.write, Settlement):
-            raise TypeError("a fault is settled")
-        return end.write
 
     # --- ending -------------------------------------------------------------------------------
 

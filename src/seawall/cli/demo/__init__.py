@@ -1,8 +1,8 @@
 """`seawall demo`: real workers, a real store, an unreliable service, and one kill -9.
 
 The demo does what a user would do, in a folder of its own, and prints each command before it runs
-it: asks for 300 summaries, starts a worker, kills it in the middle without warning, starts another,
-and then proves that every job is accounted for.
+it: asks for 300 summaries, starts a worker, lets the service be gone for a while, kills the worker
+in the middle without warning, starts another, and then proves that every job is accounted for.
 """
 
 import os
@@ -27,12 +27,17 @@ from rich.text import Text
 from seawall.app import Seawall
 from seawall.cli import show
 from seawall.cli.demo.service import PLANTED_KEY, Service, unreliable_service
+from seawall.cli.upstreams import in_state
 from seawall.errors import SeawallError
 from seawall.model import Attempt, Job, Outcome
 from seawall.states import FINISHED, State
 
-KILL_AT = 0.4
-"""The share of the jobs that is done when the worker is killed."""
+AWAY_AT = 0.2
+"""The share of the jobs that is done when the service goes away."""
+AWAY_SECONDS = 4.0
+KILL_AT = 0.5
+"""The share of the jobs that is done when the worker is killed, if it has enough to do then."""
+MANY, LATE = 5, 0.8
 LONGEST_SECONDS = 50.0
 _BAR = 40
 _LOOK_SECONDS = 0.1
@@ -88,7 +93,10 @@ class _Story:
         self._console = console
         self._place = place
         self._service = service
-        self._app = Seawall(f"sqlite:///{place / 'demo.db'}")
+        self._app = Seawall(
+            f"sqlite:///{place / 'demo.db'}", config=place / "seawall.toml", policy="default"
+        )
+        self._told_of_outage = False
         self._environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith("SEAWALL_")},
             "SERVICE": service.url,
@@ -100,7 +108,9 @@ class _Story:
         self._show_task()
         self._title("2. Ask for 300 summaries")
         self._run("python", "ask.py")
-        self._title("3. Work; at 40 % the worker is killed without warning")
+        self._title(
+            "3. Work; at 20 % the service is gone for a while, at 50 % the worker is killed"
+        )
         self._work()
         self._title("4. What became of them")
         self._summary()
@@ -121,7 +131,8 @@ class _Story:
         self._console.print(Text(shown, style="dim"))
         self._console.print(
             "\nThe service drops connections, breaks, throttles, answers prose; one document is"
-            " missing, for another the key is refused. The policy is in the demo's seawall.toml."
+            " missing, for another the key is refused. The policy and what is said of the upstream"
+            " stand in the demo's seawall.toml."
         )
 
     def _say(self, *command: str) -> None:
@@ -149,7 +160,7 @@ class _Story:
     def _work(self) -> None:
         worker = self._started()
         total = sum(self._app.store.counts().values())
-        killed = False
+        killed = away = False
         deadline = time.monotonic() + LONGEST_SECONDS
         try:
             with _view(self._console) as view:
@@ -157,7 +168,12 @@ class _Story:
                     counts = self._app.store.counts()
                     done = sum(counts[state] for state in FINISHED)
                     view.show(self._line(counts, done, total), share=done / total)
-                    if not killed and done >= KILL_AT * total and counts[State.RUNNING]:
+                    if not away and done >= AWAY_AT * total:
+                        away = True
+                        self._goes_away()
+                    self._tell_of_outage(away)
+                    busy = MANY if done < LATE * total else 1
+                    if not killed and done >= KILL_AT * total and counts[State.RUNNING] >= busy:
                         killed = True
                         worker = self._killed(worker, counts[State.RUNNING])
                     if time.monotonic() > deadline:
@@ -170,6 +186,22 @@ class _Story:
             if worker.poll() is None:
                 worker.kill()
                 worker.wait()
+
+    def _goes_away(self) -> None:
+        self._service.go_away(AWAY_SECONDS)
+        self._console.print(
+            f"  The service is gone, for {AWAY_SECONDS:.0f} s. After a few calls its jobs are held:"
+        )
+
+    def _tell_of_outage(self, away: bool) -> None:
+        if not away or self._told_of_outage or self._service.is_away:
+            return
+        self._told_of_outage = True
+        calls = self._service.calls_while_away
+        self._console.print(
+            f"  It is back. It was called {calls} times meanwhile, by those under way and by"
+            " probes; nobody else used up a try."
+        )
 
     def _started(self) -> "subprocess.Popen[bytes]":
         self._say("seawall", *_WORKER)
@@ -193,10 +225,12 @@ class _Story:
 
     def _line(self, counts: dict[State, int], done: int, total: int) -> str:
         running, waiting = counts[State.RUNNING], counts[State.QUEUED]
+        upstream = self._app.upstreams.get("summaries")
+        state = in_state(upstream) + (f", {upstream.reason}" if upstream.reason else "")
         return (
             f"{done}/{total} done · {running} running · {waiting} waiting"
             f" · {counts[State.FAILED]} failed · service: {self._service.calls} calls,"
-            f" {self._service.refused} refused"
+            f" {self._service.refused} refused · {state}"
         )
 
     # --- the end ------------------------------------------------------------------------------

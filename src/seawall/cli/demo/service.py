@@ -2,7 +2,8 @@
 
 What it does to a document depends on the document's number and on how often it was asked for, so
 that every run tells the same story: dropped connections, 503s, 429s with a Retry-After, prose
-instead of JSON, one document that is not there, and one for which the caller's key is refused.
+instead of JSON, one document that is not there, and one for which the caller's key is refused. And
+for a while it can be gone altogether.
 """
 
 import threading
@@ -16,23 +17,28 @@ from typing import ClassVar
 PLANTED_KEY = "sk-demo-4eC39HqLyjWDarjtT1zdp7dc"
 LATENCY_SECONDS = 0.1
 MISSING, FORBIDDEN = 113, 242
-_FIRST_ANSWERS = {1: ("hang up",), 3: ("503",), 4: ("429",), 6: ("prose",), 8: ("503", "503")}
+_FIRST_ANSWERS = {1: ("hang up",), 3: ("503",), 6: ("prose",), 8: ("503", "503")}
 """By the last digit of a document's number, what the first calls for it come to."""
+_THROTTLED = 64
+"""The last two digits of those whose first call is one too many."""
 
 
 class _Service(BaseHTTPRequestHandler):
     calls: ClassVar[Counter[str]] = Counter()
     answers: ClassVar[Counter[str]] = Counter()
     lock: ClassVar[threading.Lock] = threading.Lock()
+    back_at: ClassVar[float] = 0.0
 
     def do_GET(self) -> None:
         document = self.path.rsplit("/", 1)[-1]
         with self.lock:
-            self.calls[document] += 1
-            answer = _answer(int(document[-3:]), self.calls[document])
+            answer = "away"
+            if time.monotonic() >= self.back_at:
+                self.calls[document] += 1
+                answer = _answer(int(document[-3:]), self.calls[document])
             self.answers[answer] += 1
         time.sleep(LATENCY_SECONDS)
-        if answer == "hang up":
+        if answer in {"hang up", "away"}:
             self.close_connection = True
             return
         body = {
@@ -63,7 +69,7 @@ def _answer(number: int, call: int) -> str:
         return "404"
     if number == FORBIDDEN:
         return "401"
-    first = _FIRST_ANSWERS.get(number % 10, ())
+    first = ("429",) if number % 100 == _THROTTLED else _FIRST_ANSWERS.get(number % 10, ())
     return first[call - 1] if call <= len(first) else "ok"
 
 
@@ -73,9 +79,21 @@ class Service:
     def __init__(self, url: str) -> None:
         self.url = url
 
+    def go_away(self, seconds: float) -> None:
+        """Answer nobody for so long."""
+        _Service.back_at = time.monotonic() + seconds
+
+    @property
+    def is_away(self) -> bool:
+        return time.monotonic() < _Service.back_at
+
     @property
     def calls(self) -> int:
-        return sum(_Service.calls.values())
+        return sum(_Service.answers.values())
+
+    @property
+    def calls_while_away(self) -> int:
+        return _Service.answers["away"]
 
     @property
     def refused(self) -> int:
@@ -88,6 +106,7 @@ def unreliable_service() -> Iterator[Service]:
     """Serve on a free loopback port until the end of the block."""
     _Service.calls.clear()
     _Service.answers.clear()
+    _Service.back_at = 0.0
     server = _Server(("127.0.0.1", 0), _Service)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()

@@ -6,16 +6,20 @@
 WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(rows)s) AS r (
         id bigint, lease_no bigint, seq bigint, lane bigint, stage integer, output text,
-        counted boolean, policy text, took bigint, ago bigint
+        counted boolean, policy text, took bigint, ago bigint, config text, raw_output text,
+        tokens_in bigint, tokens_out bigint, cost double precision
     )
     ORDER BY id
 ),
 locked AS MATERIALIZED (
     SELECT given.*, mine.*
     FROM given CROSS JOIN LATERAL (
-        SELECT job.cycle, job.stage AS finished_stage, job.worker FROM seawall.job
+        SELECT job.cycle, job.stage AS finished_stage, job.worker, job.run, job.owner
+        FROM seawall.job
         WHERE job.id = given.id
-            AND job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
+            AND job.lease_no = given.lease_no AND job.seq = given.seq - 1
+            -- Said so that the index of what runs does not offer itself: it would be read whole for each.
+            AND (job.state = 'running') IS TRUE
             AND job.stage < given.stage
             AND EXISTS (SELECT FROM seawall.lane WHERE lane.id = given.lane)
         FOR UPDATE
@@ -48,9 +52,24 @@ kept AS (
 ),
 written AS (
     INSERT INTO seawall.attempt (job, seq, lease_no, cycle, stage, worker, started_at,
-        finished_at, outcome, counted, policy)
+        finished_at, outcome, counted, policy, config)
     SELECT id, seq, lease_no, cycle, finished_stage, worker, begun_at,
-        ended_at, 'advanced', counted, policy
+        ended_at, 'advanced', counted, policy, config
     FROM dated
+),
+shown AS (
+    INSERT INTO seawall.evidence (job, seq, raw_output)
+    SELECT id, seq, raw_output FROM dated WHERE raw_output IS NOT NULL
+),
+used AS (
+    INSERT INTO seawall.usage (job, seq, stage, run, owner, tokens_in, tokens_out, cost)
+    SELECT id, seq, finished_stage, run, owner, tokens_in, tokens_out, cost
+    FROM dated WHERE tokens_in IS NOT NULL
+),
+items AS (
+    INSERT INTO seawall.run_change (run, stage, advanced, tokens_in, tokens_out, cost)
+    SELECT run, finished_stage, count(*),
+        coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost), 0)
+    FROM dated WHERE run IS NOT NULL GROUP BY run, finished_stage
 )
 SELECT id, state, cancel_requested FROM moved;

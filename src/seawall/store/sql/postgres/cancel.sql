@@ -11,14 +11,22 @@ locked AS MATERIALIZED (
         WHERE job.id = given.id AND job.state IN ('queued', 'running')
         FOR UPDATE
     ) AS mine
+),
+moved AS (
+    UPDATE seawall.job
+    SET cancel_requested = (state = 'running'),
+        finished_at = CASE WHEN state = 'queued' THEN coalesce(%(now)s::timestamptz, now()) END,
+        state = CASE WHEN state = 'queued' THEN 'cancelled' ELSE state END
+    FROM locked
+    WHERE job.id = locked.id
+    RETURNING job.id, job.state, job.run, job.stage
+),
+items AS (
+    INSERT INTO seawall.run_change (run, stage, cancelled)
+    SELECT run, stage, count(*)
+    FROM moved WHERE run IS NOT NULL AND state = 'cancelled' GROUP BY run, stage
 )
-UPDATE seawall.job
-SET cancel_requested = (state = 'running'),
-    finished_at = CASE WHEN state = 'queued' THEN coalesce(%(now)s::timestamptz, now()) END,
-    state = CASE WHEN state = 'queued' THEN 'cancelled' ELSE state END
-FROM locked
-WHERE job.id = locked.id
-RETURNING job.id, job.state;
+SELECT id, state FROM moved;
 
 -- name: find_states
 -- The states of those of these jobs that exist.

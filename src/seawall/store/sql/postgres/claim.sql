@@ -1,6 +1,7 @@
 -- name: claim
 -- Leases due jobs: the lanes that the caller names, in its order, then those made since it last
--- looked, but none that is held; within a lane in exact order. Costs a look into each lane that it
+-- looked, but none that is held, nor, unless the caller has locked it, one whose upstream is
+-- gated; within a lane in exact order. Costs a look into each lane that it
 -- visits before it has enough; what waits for later or is held is never read.
 -- A visit begins at the lane's watermark: while somebody holds a snapshot, the index entries of all
 -- that was done since stay before it.
@@ -23,7 +24,9 @@ taken AS (
             UNION ALL SELECT lane.id, NULL FROM seawall.lane
             WHERE lane.id > %(known)s
                 AND (%(queues)s::text[] IS NULL OR lane.queue = ANY (%(queues)s::text[]))
-                AND lane.task = ANY (%(tasks)s)
+                AND lane.task = ANY (%(tasks)s) AND NOT lane.retry
+                AND lane.upstream <> ALL (%(guarded)s::text[])
+                AND split_part(lane.upstream, ':', 1) <> ALL (%(guarded)s::text[])
         ) AS visit (lane, since)
         CROSS JOIN LATERAL (
             SELECT waiting.id
@@ -39,24 +42,33 @@ taken AS (
             LIMIT %(limit)s
             FOR UPDATE SKIP LOCKED
         ) AS due
-        WHERE NOT (SELECT EXISTS (SELECT FROM seawall.hold)) OR (
+        WHERE (NOT (SELECT EXISTS (SELECT FROM seawall.hold)) OR (
             SELECT count(*)
             FROM seawall.lane
             CROSS JOIN LATERAL (
-                VALUES ('queue', lane.queue), ('task', lane.task), ('upstream', lane.upstream)
+                VALUES ('queue', lane.queue), ('task', lane.task), ('upstream', lane.upstream),
+                    ('run', lane.run::text)
             ) AS named (scope, name)
             JOIN seawall.hold USING (scope, name)
             WHERE lane.id = visit.lane
                 AND (hold.held_until IS NULL OR hold.held_until > (SELECT now FROM clock))
-        ) = 0
+        ) = 0)
+        AND (%(locked)s OR NOT (SELECT EXISTS (SELECT FROM seawall.upstream)) OR (
+            SELECT count(*) FROM seawall.lane JOIN seawall.upstream ON upstream.name = lane.upstream
+            WHERE lane.id = visit.lane AND upstream.gated
+        ) = 0)
         LIMIT %(limit)s
     ))
-    RETURNING job.*
+    RETURNING job.id, job.lease_no, job.seq, job.lane, job.stage, job.cycle, job.tries, job.losses,
+        job.due_at, job.lease_until, job.deadline_at, job.run, job.owner
 )
 SELECT
     taken.id, taken.lease_no, taken.seq, taken.lane, taken.cycle, taken.tries, taken.losses,
     taken.due_at, taken.lease_until, taken.deadline_at, taken.run, taken.owner,
-    data.codec, data.arguments, data.request_id, input.content,
+    data.codec, data.arguments, data.request_id,
+    CASE WHEN taken.stage > 0 THEN (
+        SELECT content FROM seawall.output WHERE job = taken.id AND output.stage = taken.stage - 1
+    ) END,
     -- What went wrong before, at this stage; nothing to look for at a first attempt.
     CASE WHEN taken.seq > 0 THEN (
         SELECT json_agg(json_build_array(
@@ -69,14 +81,12 @@ SELECT
     ) END,
     -- A lane that the caller cannot know yet.
     CASE WHEN taken.lane > %(known)s THEN (
-        SELECT json_build_array(queue, task, lane.stage, upstream, priority, lane.owner)::text
+        SELECT json_build_array(queue, task, lane.stage, upstream, priority, lane.owner, retry,
+            lane.run)::text
         FROM seawall.lane WHERE lane.id = taken.lane
     ) END
 FROM taken
--- One look into each index for each row, whatever the planner believes.
+-- One look into the index for each row, whatever the planner believes.
 LEFT JOIN LATERAL (
     SELECT codec, arguments, request_id FROM seawall.job_data WHERE job = taken.id LIMIT 1
-) AS data ON true
-LEFT JOIN LATERAL (
-    SELECT content FROM seawall.output WHERE job = taken.id AND stage = taken.stage - 1 LIMIT 1
-) AS input ON true;
+) AS data ON true;

@@ -58,8 +58,47 @@ tagged AS (
 ),
 counted AS (
     INSERT INTO seawall.intake (jobs) SELECT count(*) FROM born HAVING count(*) > 0
+),
+items AS (
+    INSERT INTO seawall.run_change (run, stage, entered)
+    SELECT run, stage, count(*) FROM given JOIN born USING (id)
+    WHERE run IS NOT NULL GROUP BY run, stage
 )
 SELECT position, id FROM given JOIN born USING (id);
+
+-- name: enqueue_plain
+-- What `enqueue` does, for jobs that are due now and have neither key nor tags: most of them, and in
+-- bulk. None is written where a lane is gone. Where `tell` is set, whoever waits hears of it.
+-- moves: enqueue
+WITH given AS MATERIALIZED (
+    SELECT
+        nextval('seawall.job_id_seq') AS id,
+        coalesce(%(now)s::timestamptz, now()) AS now,
+        asked.*
+    FROM unnest(
+        %(lane)s::bigint[], %(stage)s::integer[], %(owner)s::text[],
+        %(codec)s::text[], %(arguments)s::text[], %(request_id)s::text[]
+    ) AS asked (lane, stage, owner, codec, arguments, request_id)
+    -- A store that was restored may lack a lane that the caller knows.
+    WHERE NOT EXISTS (
+        SELECT FROM (SELECT DISTINCT unnest(%(lane)s::bigint[]) AS id) AS needed
+        WHERE NOT EXISTS (SELECT FROM seawall.lane WHERE lane.id = needed.id)
+    )
+),
+born AS (
+    INSERT INTO seawall.job (id, lane, state, due_at, due_set_at, stage, owner, created_at)
+    SELECT id, lane, 'queued', now, now, stage, owner, now FROM given
+),
+data AS (
+    INSERT INTO seawall.job_data (job, codec, arguments, request_id)
+    SELECT id, codec, arguments, request_id FROM given
+),
+counted AS (
+    INSERT INTO seawall.intake (jobs) SELECT count(*) FROM given HAVING count(*) > 0
+)
+-- Numbers are drawn in the order of the rows, and come as one text: a thousand rows cost more.
+SELECT string_agg(id::text, ',' ORDER BY id), CASE WHEN %(tell)s THEN pg_notify('seawall', '') END
+FROM given;
 
 -- name: find_keys
 -- Who holds each of these keys, and with which arguments.

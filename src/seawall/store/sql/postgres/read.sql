@@ -15,7 +15,7 @@ LEFT JOIN seawall.job_key ON job_key.job = job.id;
 SELECT
     attempt.job, attempt.seq, attempt.cycle, attempt.stage, attempt.worker, attempt.started_at,
     attempt.finished_at, attempt.outcome, attempt.counted, attempt.fault, attempt.delay,
-    attempt.policy, data.request_id
+    attempt.policy, data.request_id, attempt.config
 FROM seawall.attempt LEFT JOIN seawall.job_data AS data USING (job)
 WHERE attempt.job = %(job)s AND attempt.seq > %(after)s
 ORDER BY attempt.seq LIMIT %(limit)s;
@@ -23,6 +23,11 @@ ORDER BY attempt.seq LIMIT %(limit)s;
 -- name: read_output
 -- What a finished stage of a job left.
 SELECT content FROM seawall.output WHERE job = %(job)s AND stage = %(stage)s;
+
+-- name: read_references
+-- Which of these texts, which stand for artifacts, are what some stage left.
+SELECT DISTINCT content FROM seawall.output
+WHERE starts_with(content, '{"$seawall.artifact"') AND content = ANY (%(texts)s::text[]);
 
 -- name: count_states
 -- How many jobs stand in each state.

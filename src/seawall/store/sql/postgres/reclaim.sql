@@ -7,11 +7,13 @@ ORDER BY lease_until, id LIMIT %(limit)s;
 
 -- name: reclaim
 -- Takes back each job whose lease is the one named and still lapsed: a line in history that its
--- worker was lost, and the job queued again, failed, or cancelled if that was asked for.
+-- worker was lost, and the job queued again, failed with a dead letter, or cancelled if that was
+-- asked for.
 -- moves: reclaim, give up, stop
 WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(rows)s) AS r (
-        id bigint, lease_no bigint, seq bigint, fault text, delay bigint, policy text
+        id bigint, lease_no bigint, seq bigint, fault text, delay bigint, policy text,
+        code text, fingerprint text
     )
     ORDER BY id
 ),
@@ -21,10 +23,12 @@ locked AS MATERIALIZED (
         CASE WHEN mine.cancel_requested THEN 'cancelled'
         WHEN given.delay IS NULL THEN 'failed' ELSE 'queued' END AS state_after
     FROM given CROSS JOIN LATERAL (
-        SELECT job.cycle, job.stage, job.worker, job.claimed_at, job.cancel_requested
+        SELECT job.cycle, job.stage, job.worker, job.claimed_at, job.cancel_requested, job.run
         FROM seawall.job
         WHERE job.id = given.id
-            AND job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
+            AND job.lease_no = given.lease_no AND job.seq = given.seq - 1
+            -- Said so that the index of what runs does not offer itself: it would be read whole for each.
+            AND (job.state = 'running') IS TRUE
             AND job.lease_until <= coalesce(%(now)s::timestamptz, now())
         FOR UPDATE
     ) AS mine
@@ -52,7 +56,20 @@ moved AS (
         last_fault = dated.fault
     FROM dated
     WHERE job.id = dated.id
-    RETURNING job.id, job.state
+    RETURNING job.id, job.state, job.lane, job.stage, job.owner, job.run, job.finished_at
+),
+buried AS (
+    INSERT INTO seawall.dead_letter (job, state, lane, stage, owner, run, code, fingerprint, fault,
+        first_at, last_at, attempts)
+    SELECT moved.id, 'open', moved.lane, moved.stage, moved.owner, moved.run,
+        dated.code, dated.fingerprint, dated.fault, moved.finished_at, moved.finished_at, dated.seq
+    FROM moved JOIN dated USING (id)
+    WHERE moved.state = 'failed'
+    ON CONFLICT (job) DO UPDATE
+    SET state = 'open', lane = excluded.lane, stage = excluded.stage, code = excluded.code,
+        fingerprint = excluded.fingerprint, fault = excluded.fault, last_at = excluded.last_at,
+        attempts = excluded.attempts, times = dead_letter.times + 1,
+        handled_at = NULL, handled_by = NULL
 ),
 written AS (
     INSERT INTO seawall.attempt (job, seq, lease_no, cycle, stage, worker, started_at,
@@ -60,17 +77,44 @@ written AS (
     SELECT id, seq, lease_no, cycle, stage, worker, claimed_at,
         greatest(now, claimed_at), 'lost', false, fault, delay, policy
     FROM dated
+),
+items AS (
+    INSERT INTO seawall.run_change (run, stage, failed, cancelled, retried)
+    SELECT run, stage,
+        count(*) FILTER (WHERE state_after = 'failed'),
+        count(*) FILTER (WHERE state_after = 'cancelled'),
+        count(*) FILTER (WHERE delay IS NOT NULL)
+    FROM dated WHERE run IS NOT NULL GROUP BY run, stage
 )
 SELECT id, state, false FROM moved;
 
 -- name: expire
--- Fails queued jobs whose deadline has passed, the oldest deadlines first.
+-- Fails queued jobs whose deadline has passed, the oldest deadlines first, each with a dead letter.
 -- moves: expire
-UPDATE seawall.job
-SET state = 'failed', finished_at = coalesce(%(now)s::timestamptz, now()), last_fault = %(fault)s
-WHERE id = ANY (ARRAY(
-    SELECT id FROM seawall.job
-    WHERE state = 'queued' AND deadline_at <= coalesce(%(now)s::timestamptz, now())
-    ORDER BY deadline_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-))
-RETURNING id;
+WITH late AS (
+    UPDATE seawall.job
+    SET state = 'failed', finished_at = coalesce(%(now)s::timestamptz, now()), last_fault = %(fault)s
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM seawall.job
+        WHERE state = 'queued' AND deadline_at <= coalesce(%(now)s::timestamptz, now())
+        ORDER BY deadline_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING id, lane, stage, owner, run, finished_at, last_fault, seq
+),
+buried AS (
+    INSERT INTO seawall.dead_letter (job, state, lane, stage, owner, run, code, fingerprint, fault,
+        first_at, last_at, attempts)
+    SELECT id, 'open', lane, stage, owner, run, %(code)s, %(fingerprint)s, last_fault,
+        finished_at, finished_at, seq
+    FROM late
+    ON CONFLICT (job) DO UPDATE
+    SET state = 'open', lane = excluded.lane, stage = excluded.stage, code = excluded.code,
+        fingerprint = excluded.fingerprint, fault = excluded.fault, last_at = excluded.last_at,
+        attempts = excluded.attempts, times = dead_letter.times + 1,
+        handled_at = NULL, handled_by = NULL
+),
+items AS (
+    INSERT INTO seawall.run_change (run, stage, failed)
+    SELECT run, stage, count(*) FROM late WHERE run IS NOT NULL GROUP BY run, stage
+)
+SELECT id FROM late;

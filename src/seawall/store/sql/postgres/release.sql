@@ -13,9 +13,12 @@ locked AS MATERIALIZED (
         given.*, mine.*,
         CASE WHEN mine.cancel_requested THEN 'cancelled' ELSE 'queued' END AS state_after
     FROM given CROSS JOIN LATERAL (
-        SELECT job.cycle, job.stage, job.worker, job.cancel_requested FROM seawall.job
+        SELECT job.cycle, job.stage, job.worker, job.cancel_requested, job.run
+        FROM seawall.job
         WHERE job.id = given.id
-            AND job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
+            AND job.lease_no = given.lease_no AND job.seq = given.seq - 1
+            -- Said so that the index of what runs does not offer itself: it would be read whole for each.
+            AND (job.state = 'running') IS TRUE
         FOR UPDATE
     ) AS mine
 ),
@@ -48,5 +51,10 @@ written AS (
         finished_at, outcome, counted)
     SELECT id, seq, lease_no, cycle, stage, worker, begun_at, ended_at, 'released', false
     FROM dated WHERE took IS NOT NULL
+),
+items AS (
+    INSERT INTO seawall.run_change (run, stage, cancelled)
+    SELECT run, stage, count(*)
+    FROM dated WHERE run IS NOT NULL AND state_after = 'cancelled' GROUP BY run, stage
 )
 SELECT id, state, false FROM moved;

@@ -8,7 +8,9 @@ locked AS MATERIALIZED (
     SELECT mine.id
     FROM given CROSS JOIN LATERAL (
         SELECT job.id FROM seawall.job
-        WHERE job.id = given.id AND job.lease_no = given.lease_no AND job.state = 'running'
+        WHERE job.id = given.id AND job.lease_no = given.lease_no
+            -- Said so that the index of what runs does not offer itself: it would be read whole for each.
+            AND (job.state = 'running') IS TRUE
         FOR UPDATE
     ) AS mine
 ),

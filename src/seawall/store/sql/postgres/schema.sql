@@ -23,6 +23,7 @@ CREATE TABLE seawall.attempt (
     fault text,
     delay bigint,
     policy text,
+    config text,
     CONSTRAINT a_delay_where_it_will_be_tried_again CHECK (((delay IS NULL) OR (outcome = ANY (ARRAY['retried'::text, 'snoozed'::text, 'lost'::text])))),
     CONSTRAINT a_fault_where_something_went_wrong CHECK (((outcome = ANY (ARRAY['retried'::text, 'failed'::text, 'lost'::text])) = (fault IS NOT NULL))),
     CONSTRAINT attempt_delay_check CHECK ((delay >= 0)),
@@ -31,6 +32,32 @@ CREATE TABLE seawall.attempt (
     CONSTRAINT attempt_seq_check CHECK ((seq >= 1)),
     CONSTRAINT ended_after_it_began CHECK ((started_at <= finished_at))
 );
+
+CREATE TABLE seawall.dead_letter (
+    job bigint NOT NULL,
+    state text NOT NULL,
+    lane bigint NOT NULL,
+    stage integer NOT NULL,
+    owner text,
+    run bigint,
+    code text NOT NULL,
+    fingerprint text NOT NULL,
+    fault text NOT NULL,
+    first_at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    attempts integer NOT NULL,
+    times integer DEFAULT 1 NOT NULL,
+    note text,
+    handled_at timestamp with time zone,
+    handled_by text,
+    CONSTRAINT dead_letter_attempts_check CHECK ((attempts >= 0)),
+    CONSTRAINT dead_letter_stage_check CHECK ((stage >= 0)),
+    CONSTRAINT dead_letter_state_check CHECK ((state = ANY (ARRAY['open'::text, 'redriven'::text, 'dismissed'::text]))),
+    CONSTRAINT dead_letter_times_check CHECK ((times >= 1)),
+    CONSTRAINT handled_exactly_unless_open CHECK (((state = 'open'::text) = (handled_at IS NULL))),
+    CONSTRAINT only_what_was_handled_has_a_hand CHECK (((handled_by IS NULL) OR (handled_at IS NOT NULL)))
+)
+WITH (fillfactor='80');
 
 CREATE TABLE seawall.evidence (
     job bigint NOT NULL,
@@ -47,7 +74,7 @@ CREATE TABLE seawall.hold (
     held_at timestamp with time zone NOT NULL,
     held_until timestamp with time zone,
     reason text NOT NULL,
-    CONSTRAINT hold_scope_check CHECK ((scope = ANY (ARRAY['queue'::text, 'task'::text, 'upstream'::text])))
+    CONSTRAINT hold_scope_check CHECK ((scope = ANY (ARRAY['queue'::text, 'task'::text, 'upstream'::text, 'run'::text])))
 );
 
 CREATE TABLE seawall.intake (
@@ -150,6 +177,9 @@ CREATE TABLE seawall.lane (
     upstream text NOT NULL,
     priority integer NOT NULL,
     owner text NOT NULL,
+    retry boolean DEFAULT false NOT NULL,
+    run bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT lane_run_check CHECK ((run >= 0)),
     CONSTRAINT lane_stage_check CHECK ((stage >= 0))
 );
 
@@ -167,6 +197,25 @@ CREATE TABLE seawall.migration (
     checksum text NOT NULL,
     applied_at timestamp with time zone NOT NULL
 );
+
+CREATE TABLE seawall.observation (
+    upstream text NOT NULL,
+    second bigint NOT NULL,
+    worker text NOT NULL,
+    firsts bigint NOT NULL,
+    retries bigint NOT NULL,
+    failures bigint NOT NULL,
+    denied bigint NOT NULL,
+    slow bigint NOT NULL,
+    micros bigint NOT NULL,
+    CONSTRAINT observation_denied_check CHECK ((denied >= 0)),
+    CONSTRAINT observation_failures_check CHECK ((failures >= 0)),
+    CONSTRAINT observation_firsts_check CHECK ((firsts >= 0)),
+    CONSTRAINT observation_micros_check CHECK ((micros >= 0)),
+    CONSTRAINT observation_retries_check CHECK ((retries >= 0)),
+    CONSTRAINT observation_slow_check CHECK ((slow >= 0))
+)
+WITH (fillfactor='50');
 
 CREATE TABLE seawall.output (
     job bigint NOT NULL,
@@ -190,6 +239,82 @@ CREATE TABLE seawall.progress (
 )
 WITH (fillfactor='50');
 
+CREATE TABLE seawall.run (
+    id bigint NOT NULL,
+    pipeline text NOT NULL,
+    name text NOT NULL,
+    round integer NOT NULL,
+    stages text NOT NULL,
+    terms text NOT NULL,
+    owner text,
+    stop text,
+    reason text DEFAULT ''::text NOT NULL,
+    pardoned_failed bigint DEFAULT 0 NOT NULL,
+    pardoned_succeeded bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    sealed_at timestamp with time zone,
+    stopped_at timestamp with time zone,
+    closed_at timestamp with time zone,
+    CONSTRAINT run_pardoned_failed_check CHECK ((pardoned_failed >= 0)),
+    CONSTRAINT run_pardoned_succeeded_check CHECK ((pardoned_succeeded >= 0)),
+    CONSTRAINT run_round_check CHECK ((round >= 1)),
+    CONSTRAINT run_stop_check CHECK ((stop = ANY (ARRAY['paused'::text, 'aborted'::text, 'cancelled'::text]))),
+    CONSTRAINT stopped_at_a_time CHECK (((stop IS NULL) = (stopped_at IS NULL)))
+)
+WITH (fillfactor='70');
+
+CREATE TABLE seawall.run_change (
+    id bigint NOT NULL,
+    run bigint NOT NULL,
+    stage integer NOT NULL,
+    entered bigint DEFAULT 0 NOT NULL,
+    succeeded bigint DEFAULT 0 NOT NULL,
+    skipped bigint DEFAULT 0 NOT NULL,
+    failed bigint DEFAULT 0 NOT NULL,
+    cancelled bigint DEFAULT 0 NOT NULL,
+    advanced bigint DEFAULT 0 NOT NULL,
+    retried bigint DEFAULT 0 NOT NULL,
+    pruned bigint DEFAULT 0 NOT NULL,
+    tokens_in bigint DEFAULT 0 NOT NULL,
+    tokens_out bigint DEFAULT 0 NOT NULL,
+    cost double precision DEFAULT 0 NOT NULL
+);
+
+ALTER TABLE seawall.run_change ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME seawall.run_change_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE seawall.run ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME seawall.run_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE seawall.run_tally (
+    run bigint NOT NULL,
+    stage integer NOT NULL,
+    entered bigint DEFAULT 0 NOT NULL,
+    succeeded bigint DEFAULT 0 NOT NULL,
+    skipped bigint DEFAULT 0 NOT NULL,
+    failed bigint DEFAULT 0 NOT NULL,
+    cancelled bigint DEFAULT 0 NOT NULL,
+    advanced bigint DEFAULT 0 NOT NULL,
+    retried bigint DEFAULT 0 NOT NULL,
+    pruned bigint DEFAULT 0 NOT NULL,
+    tokens_in bigint DEFAULT 0 NOT NULL,
+    tokens_out bigint DEFAULT 0 NOT NULL,
+    cost double precision DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='50');
+
 CREATE TABLE seawall.schedule (
     name text NOT NULL,
     spec text NOT NULL,
@@ -204,12 +329,42 @@ CREATE TABLE seawall.tally (
     CONSTRAINT tally_jobs_check CHECK ((jobs >= 0))
 );
 
+CREATE TABLE seawall.told (
+    what text NOT NULL,
+    until timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
 CREATE TABLE seawall.turn (
     chore text NOT NULL,
     worker text NOT NULL,
     next_at timestamp with time zone NOT NULL
 )
 WITH (fillfactor='50');
+
+CREATE TABLE seawall.upstream (
+    name text NOT NULL,
+    state text NOT NULL,
+    gated boolean DEFAULT true NOT NULL,
+    held_until timestamp with time zone,
+    reason text NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE TABLE seawall.usage (
+    job bigint NOT NULL,
+    seq integer NOT NULL,
+    stage integer NOT NULL,
+    run bigint,
+    owner text,
+    tokens_in bigint NOT NULL,
+    tokens_out bigint NOT NULL,
+    cost double precision NOT NULL,
+    CONSTRAINT usage_cost_check CHECK ((cost >= (0)::double precision)),
+    CONSTRAINT usage_seq_check CHECK ((seq >= 1)),
+    CONSTRAINT usage_tokens_in_check CHECK ((tokens_in >= 0)),
+    CONSTRAINT usage_tokens_out_check CHECK ((tokens_out >= 0))
+);
 
 CREATE TABLE seawall.worker (
     id text NOT NULL,
@@ -230,6 +385,9 @@ WITH (fillfactor='50');
 
 ALTER TABLE ONLY seawall.attempt
     ADD CONSTRAINT attempt_pkey PRIMARY KEY (job, seq);
+
+ALTER TABLE ONLY seawall.dead_letter
+    ADD CONSTRAINT dead_letter_pkey PRIMARY KEY (job);
 
 ALTER TABLE ONLY seawall.evidence
     ADD CONSTRAINT evidence_pkey PRIMARY KEY (job, seq);
@@ -256,13 +414,16 @@ ALTER TABLE ONLY seawall.job_tag
     ADD CONSTRAINT job_tag_pkey PRIMARY KEY (tag, job);
 
 ALTER TABLE ONLY seawall.lane
-    ADD CONSTRAINT lane_pkey PRIMARY KEY (id);
+    ADD CONSTRAINT lane_key UNIQUE (queue, task, stage, upstream, priority, owner, retry, run);
 
 ALTER TABLE ONLY seawall.lane
-    ADD CONSTRAINT lane_queue_task_stage_upstream_priority_owner_key UNIQUE (queue, task, stage, upstream, priority, owner);
+    ADD CONSTRAINT lane_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY seawall.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY seawall.observation
+    ADD CONSTRAINT observation_pkey PRIMARY KEY (upstream, second, worker);
 
 ALTER TABLE ONLY seawall.output
     ADD CONSTRAINT output_pkey PRIMARY KEY (job, stage);
@@ -270,17 +431,46 @@ ALTER TABLE ONLY seawall.output
 ALTER TABLE ONLY seawall.progress
     ADD CONSTRAINT progress_pkey PRIMARY KEY (job);
 
+ALTER TABLE ONLY seawall.run_change
+    ADD CONSTRAINT run_change_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY seawall.run
+    ADD CONSTRAINT run_pipeline_name_round_key UNIQUE (pipeline, name, round);
+
+ALTER TABLE ONLY seawall.run
+    ADD CONSTRAINT run_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY seawall.run_tally
+    ADD CONSTRAINT run_tally_pkey PRIMARY KEY (run, stage);
+
 ALTER TABLE ONLY seawall.schedule
     ADD CONSTRAINT schedule_pkey PRIMARY KEY (name, spec);
 
 ALTER TABLE ONLY seawall.tally
     ADD CONSTRAINT tally_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY seawall.told
+    ADD CONSTRAINT told_pkey PRIMARY KEY (what);
+
 ALTER TABLE ONLY seawall.turn
     ADD CONSTRAINT turn_pkey PRIMARY KEY (chore);
 
+ALTER TABLE ONLY seawall.upstream
+    ADD CONSTRAINT upstream_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY seawall.usage
+    ADD CONSTRAINT usage_pkey PRIMARY KEY (job, seq);
+
 ALTER TABLE ONLY seawall.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
+
+CREATE INDEX dead_letter_alike ON seawall.dead_letter USING btree (fingerprint, state, last_at, job);
+
+CREATE INDEX dead_letter_dismissed ON seawall.dead_letter USING btree (handled_at, job) WHERE (state = 'dismissed'::text);
+
+CREATE INDEX dead_letter_run ON seawall.dead_letter USING btree (run, state, last_at, job) WHERE (run IS NOT NULL);
+
+CREATE INDEX dead_letter_state ON seawall.dead_letter USING btree (state, last_at, job);
 
 CREATE INDEX job_deadline ON seawall.job USING btree (deadline_at) WHERE ((state = 'queued'::text) AND (deadline_at IS NOT NULL));
 
@@ -294,8 +484,24 @@ CREATE INDEX job_lapse ON seawall.job USING btree (lease_until) WHERE (state = '
 
 CREATE INDEX job_owner ON seawall.job USING btree (owner, id) WHERE (owner IS NOT NULL);
 
+CREATE INDEX job_run ON seawall.job USING btree (run, id) WHERE (run IS NOT NULL);
+
+CREATE INDEX job_run_failed ON seawall.job USING btree (run, id) WHERE ((run IS NOT NULL) AND (state = 'failed'::text));
+
+CREATE INDEX job_run_open ON seawall.job USING btree (run, state, stage) WHERE ((run IS NOT NULL) AND (finished_at IS NULL));
+
 CREATE INDEX job_stopping ON seawall.job USING btree (worker) WHERE cancel_requested;
 
 CREATE INDEX job_tag_job ON seawall.job_tag USING btree (job);
+
+CREATE INDEX observation_minute ON seawall.observation USING btree (((second / 60)));
+
+CREATE INDEX output_artifact ON seawall.output USING btree (content) WHERE starts_with(content, '{"$seawall.artifact"'::text);
+
+CREATE INDEX run_change_run ON seawall.run_change USING btree (run);
+
+CREATE INDEX run_open ON seawall.run USING btree (id) WHERE (closed_at IS NULL);
+
+CREATE INDEX usage_owner ON seawall.usage USING btree (owner) WHERE (owner IS NOT NULL);
 
 CREATE TRIGGER attempts_are_never_changed BEFORE UPDATE ON seawall.attempt FOR EACH ROW EXECUTE FUNCTION seawall.attempts_are_never_changed();

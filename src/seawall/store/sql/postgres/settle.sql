@@ -1,12 +1,14 @@
 -- name: settle
--- Ends each attempt whose token holds: the job's new state, the attempt, its output and its
--- evidence in one write. Where a cancel was asked for, what would go back to the queue is cancelled instead.
+-- Ends each attempt whose token holds: the job's new state, the attempt, its output, its evidence
+-- and, where it has failed, its dead letter in one write. Where a cancel was asked for, what would
+-- go back to the queue is cancelled instead.
 -- moves: succeed, skip, retry, snooze, fail, stop
 WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(rows)s) AS r (
         id bigint, lease_no bigint, seq bigint, state text, outcome text, counted boolean,
         fault text, delay bigint, policy text, output text, traceback text, raw_output text,
-        took bigint, ago bigint
+        took bigint, ago bigint, lane bigint, config text, tokens_in bigint, tokens_out bigint,
+        cost double precision, code text, fingerprint text
     )
     ORDER BY id
 ),
@@ -16,9 +18,12 @@ locked AS MATERIALIZED (
         CASE WHEN mine.cancel_requested AND given.state = 'queued' THEN 'cancelled'
         ELSE given.state END AS state_after
     FROM given CROSS JOIN LATERAL (
-        SELECT job.cycle, job.stage, job.worker, job.cancel_requested FROM seawall.job
+        SELECT job.cycle, job.stage, job.worker, job.cancel_requested, job.run, job.owner
+        FROM seawall.job
         WHERE job.id = given.id
-            AND job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
+            AND job.lease_no = given.lease_no AND job.seq = given.seq - 1
+            -- Said so that the index of what runs does not offer itself: it would be read whole for each.
+            AND (job.state = 'running') IS TRUE
         FOR UPDATE
     ) AS mine
 ),
@@ -35,7 +40,9 @@ dated AS MATERIALIZED (
 ),
 moved AS (
     UPDATE seawall.job
-    SET state = dated.state_after, seq = dated.seq, tries = tries + dated.counted::integer,
+    SET state = dated.state_after,
+        lane = coalesce((SELECT lane.id FROM seawall.lane WHERE lane.id = dated.lane), job.lane),
+        seq = dated.seq, tries = tries + dated.counted::integer,
         due_at = CASE WHEN dated.state_after = 'queued'
             THEN dated.now + dated.delay * interval '1 microsecond' ELSE job.due_at END,
         due_set_at = CASE WHEN dated.state_after = 'queued'
@@ -48,7 +55,20 @@ moved AS (
         last_fault = coalesce(dated.fault, job.last_fault)
     FROM dated
     WHERE job.id = dated.id
-    RETURNING job.id, job.state
+    RETURNING job.id, job.state, job.lane, job.stage, job.owner, job.run, job.finished_at
+),
+buried AS (
+    INSERT INTO seawall.dead_letter (job, state, lane, stage, owner, run, code, fingerprint, fault,
+        first_at, last_at, attempts)
+    SELECT moved.id, 'open', moved.lane, moved.stage, moved.owner, moved.run,
+        dated.code, dated.fingerprint, dated.fault, moved.finished_at, moved.finished_at, dated.seq
+    FROM moved JOIN dated USING (id)
+    WHERE moved.state = 'failed'
+    ON CONFLICT (job) DO UPDATE
+    SET state = 'open', lane = excluded.lane, stage = excluded.stage, code = excluded.code,
+        fingerprint = excluded.fingerprint, fault = excluded.fault, last_at = excluded.last_at,
+        attempts = excluded.attempts, times = dead_letter.times + 1,
+        handled_at = NULL, handled_by = NULL
 ),
 kept AS (
     INSERT INTO seawall.output (job, stage, content)
@@ -62,12 +82,90 @@ shown AS (
 ),
 written AS (
     INSERT INTO seawall.attempt (job, seq, lease_no, cycle, stage, worker, started_at,
-        finished_at, outcome, counted, fault, delay, policy)
+        finished_at, outcome, counted, fault, delay, policy, config)
     SELECT id, seq, lease_no, cycle, stage, worker, begun_at,
-        ended_at, outcome, counted, fault, delay, policy
+        ended_at, outcome, counted, fault, delay, policy, config
     FROM dated
+),
+used AS (
+    INSERT INTO seawall.usage (job, seq, stage, run, owner, tokens_in, tokens_out, cost)
+    SELECT id, seq, stage, run, owner, tokens_in, tokens_out, cost
+    FROM dated WHERE tokens_in IS NOT NULL
+),
+items AS (
+    INSERT INTO seawall.run_change (run, stage, succeeded, skipped, failed, cancelled, retried,
+        tokens_in, tokens_out, cost)
+    SELECT run, stage,
+        count(*) FILTER (WHERE state_after = 'succeeded'),
+        count(*) FILTER (WHERE state_after = 'skipped'),
+        count(*) FILTER (WHERE state_after = 'failed'),
+        count(*) FILTER (WHERE state_after = 'cancelled'),
+        count(*) FILTER (WHERE outcome = 'retried'),
+        coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost), 0)
+    FROM dated WHERE run IS NOT NULL GROUP BY run, stage
 )
 SELECT id, state, false FROM moved;
+
+-- name: succeed
+-- Ends attempts that succeeded and of which there is nothing to tell but, perhaps, an output: what
+-- `settle` does, for what comes by the thousand. So only what differs from row to row travels.
+-- moves: succeed
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest(
+        %(id)s::bigint[], %(lease_no)s::bigint[], %(seq)s::bigint[], %(took)s::bigint[],
+        %(ago)s::bigint[], %(output)s::text[], %(config)s::text[]
+    ) AS r (id, lease_no, seq, took, ago, output, config)
+    ORDER BY id
+),
+locked AS MATERIALIZED (
+    SELECT given.*, mine.*
+    FROM given CROSS JOIN LATERAL (
+        SELECT job.cycle, job.stage, job.worker, job.run FROM seawall.job
+        WHERE job.id = given.id
+            AND job.lease_no = given.lease_no AND job.seq = given.seq - 1
+            -- Said so that the index of what runs does not offer itself: it would be read whole for each.
+            AND (job.state = 'running') IS TRUE
+        FOR UPDATE
+    ) AS mine
+),
+clock AS MATERIALIZED (
+    SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now, count(*) FROM locked
+),
+dated AS MATERIALIZED (
+    SELECT
+        locked.*, clock.now,
+        clock.now - locked.ago * interval '1 microsecond' AS ended_at,
+        clock.now - (locked.ago + locked.took) * interval '1 microsecond' AS begun_at
+    FROM locked, clock
+),
+moved AS (
+    UPDATE seawall.job
+    SET state = 'succeeded', seq = dated.seq, tries = tries + 1,
+        worker = NULL, claimed_at = NULL, leased_at = NULL, lease_until = NULL,
+        cancel_requested = false,
+        started_at = coalesce(job.started_at, dated.begun_at),
+        last_attempt_at = dated.begun_at,
+        finished_at = dated.now
+    FROM dated
+    WHERE job.id = dated.id
+    RETURNING job.id
+),
+kept AS (
+    INSERT INTO seawall.output (job, stage, content)
+    SELECT id, stage, output FROM dated WHERE output IS NOT NULL
+    ON CONFLICT (job, stage) DO UPDATE SET content = excluded.content
+),
+written AS (
+    INSERT INTO seawall.attempt (job, seq, lease_no, cycle, stage, worker, started_at,
+        finished_at, outcome, counted, config)
+    SELECT id, seq, lease_no, cycle, stage, worker, begun_at, ended_at, 'succeeded', true, config
+    FROM dated
+),
+items AS (
+    INSERT INTO seawall.run_change (run, stage, succeeded)
+    SELECT run, stage, count(*) FROM dated WHERE run IS NOT NULL GROUP BY run, stage
+)
+SELECT id, 'succeeded', false FROM moved;
 
 -- name: find_attempts
 -- Which of these attempts history already has, ended just so under the same token: an earlier ask

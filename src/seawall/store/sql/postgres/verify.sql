@@ -12,7 +12,8 @@ SELECT id FROM seawall.job WHERE NOT EXISTS (SELECT FROM seawall.job_data WHERE 
 LIMIT %(limit)s;
 
 -- name: rows_without_a_job
--- Data, keys, tags, outputs, attempts, evidence and progress belong to a job that is there.
+-- Data, keys, tags, outputs, attempts, usage, evidence, progress and dead letters belong to a job that is
+-- there.
 SELECT job FROM seawall.job_data AS loose
 WHERE NOT EXISTS (SELECT FROM seawall.job WHERE id = loose.job)
 UNION SELECT job FROM seawall.job_key AS loose
@@ -26,6 +27,10 @@ WHERE NOT EXISTS (SELECT FROM seawall.job WHERE id = loose.job)
 UNION SELECT job FROM seawall.evidence AS loose
 WHERE NOT EXISTS (SELECT FROM seawall.job WHERE id = loose.job)
 UNION SELECT job FROM seawall.progress AS loose
+WHERE NOT EXISTS (SELECT FROM seawall.job WHERE id = loose.job)
+UNION SELECT job FROM seawall.usage AS loose
+WHERE NOT EXISTS (SELECT FROM seawall.job WHERE id = loose.job)
+UNION SELECT job FROM seawall.dead_letter AS loose
 WHERE NOT EXISTS (SELECT FROM seawall.job WHERE id = loose.job)
 LIMIT %(limit)s;
 
@@ -104,4 +109,66 @@ LIMIT %(limit)s;
 SELECT loose.job
 FROM seawall.progress AS loose JOIN seawall.job AS job ON job.id = loose.job
 WHERE loose.lease_no > job.lease_no OR loose.seq > job.seq + 1
+LIMIT %(limit)s;
+
+-- name: failures_without_a_letter
+-- Every failed job has a dead letter, open or dismissed, that tells of its last failure.
+SELECT job.id
+FROM seawall.job AS job LEFT JOIN seawall.dead_letter AS letter ON letter.job = job.id
+WHERE job.state = 'failed' AND (
+    letter.job IS NULL OR letter.state = 'redriven'
+    OR letter.stage <> job.stage OR letter.attempts <> job.seq OR letter.fault <> job.last_fault
+)
+LIMIT %(limit)s;
+
+-- name: letters_of_no_failure
+-- A dead letter is open or dismissed only while its job stands as failed.
+SELECT job.id
+FROM seawall.dead_letter AS letter JOIN seawall.job AS job ON job.id = letter.job
+WHERE letter.state <> 'redriven' AND job.state <> 'failed'
+LIMIT %(limit)s;
+
+-- name: usage_of_no_attempt
+-- What was used up was used by an attempt that history has.
+SELECT DISTINCT loose.job
+FROM seawall.usage AS loose JOIN seawall.job AS job ON job.id = loose.job
+WHERE NOT EXISTS (
+    SELECT FROM seawall.attempt AS attempt WHERE attempt.job = loose.job AND attempt.seq = loose.seq
+)
+LIMIT %(limit)s;
+
+-- name: stranded_items
+-- What has not ended is of no run that is over: nobody would look for it.
+SELECT job.id
+FROM seawall.job JOIN seawall.run ON run.id = job.run
+WHERE job.finished_at IS NULL AND run.closed_at IS NOT NULL
+LIMIT %(limit)s;
+
+-- name: items_unaccounted_for
+-- What came into a run, and was not pruned, is there; here the numbers are those of runs.
+SELECT run
+FROM (
+    SELECT run, sum(entered - pruned) AS items FROM seawall.run_tally GROUP BY run
+    UNION ALL SELECT run, sum(entered - pruned) FROM seawall.run_change GROUP BY run
+    UNION ALL SELECT run, -count(*) FROM seawall.job WHERE run IS NOT NULL GROUP BY run
+) AS counted
+GROUP BY run HAVING sum(items) <> 0
+LIMIT %(limit)s;
+
+-- name: wrong_items
+-- The counts of a run are those of its items, at every stage; here the numbers are those of runs.
+SELECT DISTINCT run
+FROM (
+    SELECT run, stage, succeeded, skipped, failed, cancelled, pruned FROM seawall.run_tally
+    UNION ALL SELECT run, stage, succeeded, skipped, failed, cancelled, pruned
+    FROM seawall.run_change
+    UNION ALL SELECT run, stage, -count(*) FILTER (WHERE state = 'succeeded'),
+        -count(*) FILTER (WHERE state = 'skipped'), -count(*) FILTER (WHERE state = 'failed'),
+        -count(*) FILTER (WHERE state = 'cancelled'), 0
+    FROM seawall.job WHERE run IS NOT NULL AND finished_at IS NOT NULL GROUP BY run, stage
+) AS counted
+GROUP BY run, stage
+-- What was pruned is counted by its stage, and not by how it ended.
+HAVING sum(succeeded + skipped + failed + cancelled - pruned) <> 0
+    OR least(sum(succeeded), sum(skipped), sum(failed), sum(cancelled)) < 0
 LIMIT %(limit)s;

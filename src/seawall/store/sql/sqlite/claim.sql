@@ -1,6 +1,7 @@
 -- name: claim
 -- Leases due jobs: the lanes that the caller names, in its order, then those made since it last
--- looked, but none that is held; within a lane in exact order. Costs a look into each lane that it
+-- looked, but none that is held, nor, unless the caller has locked it, one whose upstream is
+-- gated; within a lane in exact order. Costs a look into each lane that it
 -- visits before it has enough; what waits for later or is held is never read.
 -- SQLite leaves no dead entries in an index, so it needs no watermark (`since`).
 -- CROSS JOIN and INDEXED BY fix the plan. One writer at a time: nothing has to be skipped.
@@ -15,7 +16,10 @@ WHERE id IN (
         UNION ALL SELECT id FROM seawall_lane
         WHERE id > :known
             AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))
-            AND task IN (SELECT value FROM json_each(:tasks))
+            AND task IN (SELECT value FROM json_each(:tasks)) AND NOT retry
+            AND upstream NOT IN (SELECT value FROM json_each(:guarded))
+            AND substr(upstream, 1, instr(upstream || ':', ':') - 1)
+                NOT IN (SELECT value FROM json_each(:guarded))
     ) AS visit
     CROSS JOIN seawall_job AS waiting INDEXED BY seawall_job_due
     WHERE (NOT EXISTS (SELECT 1 FROM seawall_hold) OR NOT EXISTS (
@@ -24,7 +28,14 @@ WHERE id IN (
                 ON (hold.scope = 'queue' AND hold.name = lane.queue)
                 OR (hold.scope = 'task' AND hold.name = lane.task)
                 OR (hold.scope = 'upstream' AND hold.name = lane.upstream)
+                OR (hold.scope = 'run' AND hold.name = CAST(lane.run AS TEXT))
             WHERE lane.id = visit.lane AND (hold.held_until IS NULL OR hold.held_until > :now)
+        ))
+        AND (:locked OR NOT EXISTS (SELECT 1 FROM seawall_upstream) OR NOT EXISTS (
+            SELECT 1
+            FROM seawall_lane AS lane JOIN seawall_upstream AS watched
+                ON watched.name = lane.upstream
+            WHERE lane.id = visit.lane AND watched.gated
         ))
         AND waiting.lane = visit.lane AND waiting.state = 'queued' AND waiting.due_at <= :now
         AND (waiting.deadline_at IS NULL OR waiting.deadline_at > :now)
@@ -53,6 +64,6 @@ RETURNING
     -- A lane that the caller cannot know yet.
     iif(lane > :known, (
         SELECT json_array(named.queue, named.task, named.stage, named.upstream, named.priority,
-            named.owner)
+            named.owner, named.retry, named.run)
         FROM seawall_lane AS named WHERE named.id = seawall_job.lane
     ), NULL);

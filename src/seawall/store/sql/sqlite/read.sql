@@ -14,7 +14,7 @@ WHERE job.id = :id;
 SELECT
     attempt.job, attempt.seq, attempt.cycle, attempt.stage, attempt.worker, attempt.started_at,
     attempt.finished_at, attempt.outcome, attempt.counted, attempt.fault, attempt.delay,
-    attempt.policy, data.request_id
+    attempt.policy, data.request_id, attempt.config
 FROM seawall_attempt AS attempt LEFT JOIN seawall_job_data AS data ON data.job = attempt.job
 WHERE attempt.job = :job AND attempt.seq > :after
 ORDER BY attempt.seq LIMIT :limit;
@@ -22,6 +22,12 @@ ORDER BY attempt.seq LIMIT :limit;
 -- name: read_output
 -- What a finished stage of a job left.
 SELECT content FROM seawall_output WHERE job = :job AND stage = :stage;
+
+-- name: read_references
+-- Which of these texts, which stand for artifacts, are what some stage left.
+SELECT DISTINCT content FROM seawall_output
+WHERE substr(content, 1, 20) = '{"$seawall.artifact"'
+    AND content IN (SELECT value FROM json_each(:texts));
 
 -- name: count_states
 -- How many jobs stand in each state.

@@ -7,7 +7,8 @@ ORDER BY lease_until, id LIMIT :limit;
 
 -- name: reclaim
 -- Takes back each job whose lease is the one named and still lapsed: a line in history that its
--- worker was lost, and the job queued again, failed, or cancelled if that was asked for.
+-- worker was lost, and the job queued again, failed with a dead letter, or cancelled if that was
+-- asked for.
 -- moves: reclaim, give up, stop
 INSERT INTO seawall_attempt (job, seq, lease_no, cycle, stage, worker, started_at,
     finished_at, outcome, counted, fault, delay, policy)
@@ -16,6 +17,16 @@ SELECT id, :seq, :lease_no, cycle, stage, worker, claimed_at,
 FROM seawall_job
 WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
     AND lease_until <= :now;
+INSERT INTO seawall_dead_letter (job, state, lane, stage, owner, run, code, fingerprint, fault,
+    first_at, last_at, attempts)
+SELECT id, 'open', lane, stage, owner, run, :code, :fingerprint, :fault, :now, :now, :seq
+FROM seawall_job
+WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
+    AND lease_until <= :now AND :delay IS NULL AND NOT cancel_requested
+ON CONFLICT (job) DO UPDATE
+SET state = 'open', lane = excluded.lane, stage = excluded.stage, code = excluded.code,
+    fingerprint = excluded.fingerprint, fault = excluded.fault, last_at = excluded.last_at,
+    attempts = excluded.attempts, times = times + 1, handled_at = NULL, handled_by = NULL;
 UPDATE seawall_job
 SET state = CASE WHEN cancel_requested THEN 'cancelled'
         WHEN :delay IS NULL THEN 'failed' ELSE 'queued' END,
@@ -33,13 +44,27 @@ WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
 RETURNING id, state, 0;
 
 -- name: expire
--- Fails queued jobs whose deadline has passed, the oldest deadlines first.
+-- Fails queued jobs whose deadline has passed, the oldest deadlines first, each with a dead letter.
+-- Both statements pick the same jobs, which move last: nobody else writes meanwhile.
 -- moves: expire
+INSERT INTO seawall_dead_letter (job, state, lane, stage, owner, run, code, fingerprint, fault,
+    first_at, last_at, attempts)
+SELECT id, 'open', lane, stage, owner, run, :code, :fingerprint, :fault, :now, :now, seq
+FROM seawall_job
+WHERE id IN (
+    SELECT id FROM seawall_job
+    WHERE state = 'queued' AND deadline_at IS NOT NULL AND deadline_at <= :now
+    ORDER BY deadline_at, id LIMIT :limit
+)
+ON CONFLICT (job) DO UPDATE
+SET state = 'open', lane = excluded.lane, stage = excluded.stage, code = excluded.code,
+    fingerprint = excluded.fingerprint, fault = excluded.fault, last_at = excluded.last_at,
+    attempts = excluded.attempts, times = times + 1, handled_at = NULL, handled_by = NULL;
 UPDATE seawall_job
 SET state = 'failed', finished_at = :now, last_fault = :fault
 WHERE id IN (
     SELECT id FROM seawall_job
     WHERE state = 'queued' AND deadline_at IS NOT NULL AND deadline_at <= :now
-    ORDER BY deadline_at LIMIT :limit
+    ORDER BY deadline_at, id LIMIT :limit
 )
 RETURNING id;

@@ -1,0 +1,442 @@
+"""Who may call an upstream now: its breaker, its limits and its retry budget, as one small value.
+
+A `Gate` is what a fleet knows of an upstream, kept as text in the store and changed by one worker
+at a time. Every function here is pure: the same gate, news and time give the same answer.
+
+    gate = read(text)                     what was written down last
+    gate = watched(…, seen, alive, …)     judge how calls ended lately
+    gate = heard(…, event, …)             what a probe came to, what somebody asked for
+    let = admitted(…)                     how many calls may begin
+    gate = begun(…)                       those that do
+    text = written(gate)
+
+How calls ended is not kept in the gate but told each time, by worker and second. Within a second
+their order is not known: failures are taken to be spread evenly among the others, so that five in a
+row are found where nearly everything fails, and not where a third does.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
+
+from seawall.decisions import breaker as breakers
+from seawall.decisions import limits as bounds
+from seawall.decisions.breaker import BreakerEvent, BreakerState, Failed, Phase, Slot, Succeeded
+from seawall.decisions.limits import Limits, LimitState
+from seawall.decisions.tally import Tally
+from seawall.decisions.upstream import Upstream
+
+LOOK_SECONDS = 120.0
+"""How far back calls are looked at where the breaker names no window of its own."""
+LEAST_DENIED = 5
+"""So many calls, and all of them denied, are a matter for people."""
+MOST_RUNS = 50
+"""Into so many runs a second's calls are divided at most."""
+STOPPED_SECONDS = 60.0
+"""For how long it is remembered that a worker stopped by itself."""
+PARTS_OF_A_WINDOW = 6
+"""Into so many a retry budget's window is divided, so that it is used evenly."""
+SOON_SECONDS = 0.05
+"""When to look again where somebody else's end makes room."""
+MOST_OWNERS = 10_000
+
+DENIED = "every recent call was denied: check its credentials and configuration"
+FAILING = "its calls fail"
+ASKED = "it asked to be left alone"
+USED_UP = "its allowance is used up: raise the quota, or wait"
+
+
+class Seen(NamedTuple):
+    """How calls of one worker ended, in one second."""
+
+    worker: str
+    second: int
+    firsts: int
+    retries: int
+    failures: int
+    denied: int
+    slow: int
+
+    @property
+    def calls(self) -> int:
+        return self.firsts + self.retries
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Everything a fleet remembers of an upstream."""
+
+    breaker: BreakerState = field(default_factory=BreakerState)
+    why: str = ""
+    """Why it is not simply open to everybody."""
+    limits: LimitState = field(default_factory=LimitState)
+    owners: tuple[tuple[str, LimitState], ...] = ()
+    retries: Tally = field(default_factory=Tally)
+    stopped: tuple[tuple[str, float], ...] = ()
+    """The workers that stopped calling it by themselves, and when."""
+
+
+class Let(NamedTuple):
+    """How many calls may begin now."""
+
+    calls: int
+    retries: int
+    """How many of them may be retries."""
+    probe: bool = False
+    """Each of them is a probe."""
+    again_at: float | None = None
+    """When to look again, where nothing that happens here could make room before."""
+
+
+# --- what has happened --------------------------------------------------------------------------
+
+
+def watched(upstream: Upstream, gate: Gate, seen: Sequence[Seen], alive: int, now: float) -> Gate:
+    """The gate after a look at how calls ended lately; only a closed breaker is moved by it."""
+    state = breakers.at(upstream.breaker, gate.breaker, now)
+    gate = replace(gate, breaker=state)
+    if state.forced is not None or state.phase is not Phase.CLOSED:
+        return gate
+    since = state.closed_at or 0.0
+    lately = sorted((s for s in seen if s.second >= since), key=lambda each: each.second)
+    if not _quorum(upstream, lately, alive):
+        return gate
+    after = breakers.judged(upstream.breaker, state, _calls(upstream, lately), now)
+    if after.phase is Phase.OPEN:
+        return replace(gate, breaker=after, why=FAILING)
+    calls = sum(each.calls for each in lately)
+    if calls >= LEAST_DENIED and all(each.denied >= each.calls for each in lately):
+        return replace(gate, breaker=breakers.opened(upstream.breaker, state, now), why=DENIED)
+    return gate
+
+
+def stopped(
+    upstream: Upstream, gate: Gate, worker: str, alive: int, now: float, why: str = FAILING
+) -> Gate:
+    """The gate after a worker stopped by itself, because of what it alone had seen.
+
+    It knows the order of its own calls, which is lost in what it tells by the second. Where enough
+    have stopped, all are.
+    """
+    state = breakers.at(upstream.breaker, gate.breaker, now)
+    if state.forced is not None or state.phase is not Phase.CLOSED:
+        return gate
+    lately = {**dict(_lately(gate, now)), worker: now}
+    gate = replace(gate, breaker=state, stopped=tuple(sorted(lately.items())))
+    if len(lately) < max(1, min(upstream.quorum, alive)):
+        return gate
+    after = breakers.opened(upstream.breaker, state, now)
+    return replace(gate, breaker=after, why=why, stopped=())
+
+
+def _lately(gate: Gate, now: float) -> list[tuple[str, float]]:
+    since = max(now - STOPPED_SECONDS, gate.breaker.closed_at or 0.0)
+    return [(worker, at) for worker, at in gate.stopped if since < at <= now + STOPPED_SECONDS]
+
+
+def heard(upstream: Upstream, gate: Gate, event: BreakerEvent, now: float, why: str = "") -> Gate:
+    """The gate after one thing that was told of this upstream."""
+    before = breakers.at(upstream.breaker, gate.breaker, now)
+    after = breakers.step(upstream.breaker, before, event, now)
+    if isinstance(event, breakers.Forced):
+        return replace(gate, breaker=after, why=why if event.to else "")
+    if isinstance(event, breakers.AskedToWait) and after.until != before.until:
+        why = why or ASKED
+    elif after.phase is Phase.OPEN and before.phase is not Phase.OPEN:
+        why = gate.why or FAILING
+    else:
+        why = gate.why if after.phase is not Phase.CLOSED or after.forced else ""
+    return replace(gate, breaker=after, why=why)
+
+
+def under_way(
+    upstream: Upstream,
+    gate: Gate,
+    holder: str,
+    calls: Mapping[str, int],
+    now: float,
+    *,
+    hold_seconds: float,
+) -> Gate:
+    """The gate after a worker said how many calls it has under way, by owner."""
+    total = sum(calls.values())
+    held = bounds.under_way(
+        upstream.limits, gate.limits, holder, total, now, hold_seconds=hold_seconds
+    )
+    gate = replace(gate, limits=held)
+    if upstream.each_owner is None:
+        return gate
+    owners = dict(gate.owners)
+    for owner in [*owners, *(each for each in calls if each and each not in owners)]:
+        owners[owner] = bounds.under_way(
+            upstream.each_owner,
+            owners.get(owner, LimitState()),
+            holder,
+            calls.get(owner, 0),
+            now,
+            hold_seconds=hold_seconds,
+        )
+    return replace(gate, owners=_of_owners(owners))
+
+
+def _quorum(upstream: Upstream, seen: Sequence[Seen], alive: int) -> bool:
+    """Whether enough workers have seen it fail: one broken host must not stop the others."""
+    failing = {each.worker for each in seen if each.failures or each.denied}
+    return len(failing) >= max(1, min(upstream.quorum, alive))
+
+
+def _calls(upstream: Upstream, seen: Sequence[Seen]) -> Iterator[tuple[float, Succeeded | Failed]]:
+    """The calls of each second, failures spread evenly among the others.
+
+    Where the last so many calls are judged, no second has more than those, in their proportion:
+    of a busy one they would else be the end of a run.
+    """
+    breaker = upstream.breaker
+    most = breaker.window_calls if breaker.window_seconds is None else bounds.MOST_CALLS
+    seconds: dict[int, list[Seen]] = {}
+    for each in seen:
+        seconds.setdefault(each.second, []).append(each)
+    for second, rows in seconds.items():
+        failures = sum(each.failures for each in rows)
+        # What was denied says nothing about the upstream's health, and neither way.
+        well = max(0, sum(each.calls - each.denied for each in rows) - failures)
+        slow = any(each.slow for each in rows) and sum(each.slow for each in rows) * 2 >= well
+        if failures + well > most:
+            failures = round(failures * most / (failures + well))
+            well = most - failures
+        for failed, count in _runs(failures, well):
+            if failed:
+                yield float(second), Failed(count=count)
+            else:
+                yield float(second), Succeeded(_SLOW if slow else 0.0, count=count)
+
+
+_SLOW = bounds.LONGEST_HOLD_SECONDS
+"""Longer than any limit for slow calls."""
+
+
+def _runs(failures: int, well: int) -> Iterator[tuple[bool, int]]:
+    """Runs of failures with runs of the others between them, as even as can be."""
+    if not failures or not well:
+        count = failures + well
+        if count:
+            yield bool(failures), count
+        return
+    many = min(failures, well, MOST_RUNS)
+    for at in range(many):
+        yield True, (at + 1) * failures // many - at * failures // many
+        yield False, (at + 1) * well // many - at * well // many
+
+
+# --- who may call -------------------------------------------------------------------------------
+
+
+def admitted(
+    upstream: Upstream,
+    gate: Gate,
+    *,
+    wanted: int,
+    mine: int,
+    slots: int,
+    firsts: int,
+    now: float,
+) -> Let:
+    """How many calls a worker may begin, which has so many under way and so many slots in all.
+
+    `firsts` are the first calls of the budget's window, by everybody.
+    """
+    let = breakers.admission(upstream.breaker, gate.breaker, now)
+    if let.until is not None:
+        return Let(0, 0, again_at=let.until)
+    probing = let.share <= 0
+    if probing:
+        calls, again_at = min(wanted, let.probes), None
+    else:
+        most = wanted if let.share >= 1 else max(1, int(let.share * slots)) - mine
+        calls, again_at = min(wanted, most), now + 4 * SOON_SECONDS
+    room = bounds.room(upstream.limits, gate.limits, now)
+    if room < calls:
+        calls, again_at = room, _again_at(upstream.limits, gate.limits, now)
+    retries = calls if probing else min(calls, retries_left(upstream, gate, firsts, now))
+    return Let(max(0, calls), max(0, retries), probing, again_at)
+
+
+def owner_room(upstream: Upstream, gate: Gate, owner: str, now: float) -> int:
+    """How many calls of an owner's may begin now."""
+    if upstream.each_owner is None or not owner:
+        return bounds.MOST_CALLS
+    return bounds.room(upstream.each_owner, dict(gate.owners).get(owner, LimitState()), now)
+
+
+def begun(
+    upstream: Upstream,
+    gate: Gate,
+    holder: str,
+    calls: Mapping[str, int],
+    now: float,
+    *,
+    retries: int,
+    probes: Iterable[str],
+    hold_seconds: float,
+) -> Gate:
+    """The gate after a worker began calls, by owner; `probes` are the names of those that are."""
+    total = sum(calls.values())
+    held = bounds.begin(upstream.limits, gate.limits, holder, total, now, hold_seconds=hold_seconds)
+    tally = gate.retries
+    if retries and upstream.retry_budget is not None:
+        tally = tally.add((0, retries), now, upstream.retry_budget.window_seconds)
+    owners = dict(gate.owners)
+    if upstream.each_owner is not None:
+        for owner, count in calls.items():
+            if owner:
+                before = owners.get(owner, LimitState())
+                owners[owner] = bounds.begin(
+                    upstream.each_owner, before, holder, count, now, hold_seconds=hold_seconds
+                )
+    state = gate.breaker
+    for probe in probes:
+        event = breakers.ProbeAsked(probe, hold_seconds)
+        state = breakers.step(upstream.breaker, state, event, now)
+    return replace(gate, breaker=state, limits=held, owners=_of_owners(owners), retries=tally)
+
+
+def reserved(
+    upstream: Upstream, gate: Gate, units: Mapping[str, float], now: float
+) -> Gate | float:
+    """The gate after a call reserved so much, or in how many seconds it could."""
+    found = bounds.reserve(upstream.limits, gate.limits, units, now)
+    return found if isinstance(found, float) else replace(gate, limits=found)
+
+
+def settled(
+    upstream: Upstream,
+    gate: Gate,
+    held: Mapping[str, float],
+    used: Mapping[str, float],
+    now: float,
+) -> Gate:
+    """The gate after a call had reserved so much, and used so much."""
+    return replace(gate, limits=bounds.settle(upstream.limits, gate.limits, held, used, now))
+
+
+def _again_at(limits: Limits, state: LimitState, now: float) -> float:
+    """When there is room again: by itself, or because somebody's call has ended."""
+    by_itself = bounds.next_at(limits, state, now)
+    rates = Limits(per_minute=limits.per_minute)
+    if bounds.room(rates, state, now) > 0 or by_itself is None:
+        return now + SOON_SECONDS  # only places are missing: whoever has one may end at any time
+    return by_itself
+
+
+def retries_left(upstream: Upstream, gate: Gate, firsts: int, now: float) -> int:
+    """How many retries may begin now, after so many first calls in the budget's window."""
+    budget = upstream.retry_budget
+    if budget is None:
+        return bounds.MOST_CALLS
+    window = budget.window_seconds
+    allowed = budget.share * firsts + budget.floor_per_second * window
+    # Also of each part of the window: else a burst would use all of it, and then none could go.
+    parts = max(1, min(PARTS_OF_A_WINDOW, int(window)))
+    left = min(
+        allowed - gate.retries.total(2, now, window)[1],
+        max(1.0, allowed / parts) - gate.retries.total(2, now, window / parts)[1],
+    )
+    return max(0, int(left))
+
+
+def _of_owners(owners: Mapping[str, LimitState]) -> tuple[tuple[str, LimitState], ...]:
+    """Those of whom there is anything to remember, the last so many."""
+    busy = [(owner, state) for owner, state in owners.items() if state != LimitState()]
+    return tuple(sorted(busy[-MOST_OWNERS:]))
+
+
+# --- what it amounts to -------------------------------------------------------------------------
+
+
+def window_seconds(upstream: Upstream) -> float:
+    """How far back it matters how calls ended."""
+    budget = 0.0 if upstream.retry_budget is None else upstream.retry_budget.window_seconds
+    return max(upstream.breaker.window_seconds or LOOK_SECONDS, budget)
+
+
+def is_gated(upstream: Upstream, gate: Gate, now: float) -> bool:
+    """Whether its calls have to be let through one by one."""
+    state = breakers.at(upstream.breaker, gate.breaker, now)
+    share = breakers.admission(upstream.breaker, state, now).share
+    return share < 1 or upstream.limited
+
+
+def is_plain(upstream: Upstream, gate: Gate, now: float) -> bool:
+    """Whether there is nothing to remember."""
+    budget = upstream.retry_budget
+    retries = (0, 0) if budget is None else gate.retries.total(2, now, budget.window_seconds)
+    forced = gate.breaker.forced is not None
+    # As long as calls from before it closed are looked at, somebody must know that they are old.
+    closed_at = gate.breaker.closed_at
+    healed = closed_at is not None and now - closed_at <= window_seconds(upstream) + 1
+    probing = bool(breakers.at(upstream.breaker, gate.breaker, now).slots)
+    told = forced or healed or probing or any(retries) or bool(_lately(gate, now))
+    return not (is_gated(upstream, gate, now) or told)
+
+
+def held_until(upstream: Upstream, gate: Gate, now: float) -> float | None:
+    """Until when nothing at all is let through; None where something is."""
+    return breakers.admission(upstream.breaker, gate.breaker, now).until
+
+
+def written(gate: Gate) -> str:
+    """As text, without what is as usual."""
+    state = asdict(gate.breaker)
+    usual = asdict(BreakerState())
+    told: dict[str, Any] = {
+        "breaker": {name: found for name, found in state.items() if found != usual[name]},
+        "why": gate.why,
+        "limits": bounds.as_data(gate.limits),
+        "owners": {owner: bounds.as_data(each) for owner, each in gate.owners},
+        "retries": gate.retries.slices,
+        "stopped": dict(gate.stopped),
+    }
+    return json.dumps({name: found for name, found in told.items() if found})
+
+
+def read(text: str) -> Gate:
+    """What `written` wrote; a new gate where it is something else: it must not stop the work."""
+    try:
+        told = json.loads(text) if text else {}
+        return Gate(
+            breaker=_state_of(told.get("breaker", {})),
+            why=str(told.get("why", "")),
+            limits=bounds.from_data(told.get("limits")),
+            owners=tuple(
+                sorted((name, bounds.from_data(each)) for name, each in _items(told, "owners"))
+            ),
+            retries=_tally_of(told.get("retries", ())),
+            stopped=tuple(sorted((name, float(at)) for name, at in _items(told, "stopped"))),
+        )
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return Gate()
+
+
+def _items(told: dict[str, Any], name: str) -> Iterable[tuple[str, Any]]:
+    found: dict[str, Any] = told.get(name, {})
+    return found.items()
+
+
+def _state_of(told: dict[str, Any]) -> BreakerState:
+    known = dict(told)
+    if "phase" in known:
+        known["phase"] = Phase(known["phase"])
+    if "slots" in known:
+        known["slots"] = tuple(Slot(**each) for each in known["slots"])
+    known.pop("tally", None)
+    state = BreakerState(**known)
+    numbers = (state.until, state.asked_seconds, state.closed_at or 0.0, state.episode)
+    times = [slot.expires for slot in state.slots]
+    if not all(isinstance(each, int | float) for each in (*numbers, *times)):
+        raise ValueError("a breaker's times are numbers")
+    return state
+
+
+def _tally_of(told: Iterable[Any]) -> Tally:
+    return Tally(tuple((int(second), tuple(map(int, counts))) for second, counts in told))

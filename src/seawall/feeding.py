@@ -1,0 +1,187 @@
+"""Feeding a run: items become jobs, each once, however often the same call is made.
+
+An item that cannot be taken is written down all the same: it ends as a dead letter of its own.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from seawall.arguments import CODEC
+from seawall.errors import (
+    ArgumentsError,
+    KeyConflictError,
+    SeawallError,
+)
+from seawall.items import Unreadable, items_of
+from seawall.model import LONGEST_NAME, Lane, NewJob, need_name
+from seawall.redact import one_line
+from seawall.runs import Run
+from seawall.standings import Terms
+from seawall.store import NewRun, RunStop, Taken
+from seawall.store.values import MOST_ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from os import PathLike
+
+    from seawall.tasks import Task
+
+UNREADABLE = "$unreadable"
+"""In the arguments of an item that could not be made one: why."""
+LONGEST_SHOWN = 1_000
+
+
+class Feed:
+    """Puts the items of a run into the store, as often as it takes."""
+
+    def __init__(
+        self,
+        pipeline: "Task[..., Any, Any]",
+        *,
+        key: Callable[[Any], str] | None,
+        owner: str | None,
+        queue: str | None,
+        priority: int | None,
+    ) -> None:
+        self._pipeline = pipeline
+        self._app = pipeline.app
+        self._key = key
+        self._owner = owner
+        self._queue = queue
+        self._priority = priority
+        self._run_id = 0
+        self._lanes: dict[str, Lane] = {}
+
+    def run(self, items: "Iterable[Any] | str | PathLike[str]", *, name: str, terms: Terms) -> Run:
+        """Begin the run, or go on with it; write every item that is not there; seal it."""
+        found = items_of(items)
+        store = self._app.store
+        self._run_id = self._begun(name, terms)
+        conflicts: list[str] = []
+        left = self._jobs(found)
+        while batch := list(islice(left, MOST_ROWS)):
+            for job, answer in zip(batch, store.enqueue(batch), strict=True):
+                if answer.taken is Taken.CONFLICT:
+                    conflicts.append(f"{job.key!r} is job {answer.job_id}, of another content")
+                elif answer.taken is Taken.REFUSED:
+                    raise SeawallError(f"run {name}: {answer.reason}")
+            if self._was_cancelled():
+                Run(self._app, self._run_id).cancel()  # what it did not know of yet
+                break
+        store.seal_run(self._run_id)
+        if conflicts:
+            raise KeyConflictError(
+                f"run {name}: {len(conflicts):,} items were left out, because another has their"
+                f" key; the first: {conflicts[0]}; give items keys that differ: key=…"
+            )
+        return Run(self._app, self._run_id)
+
+    def _was_cancelled(self) -> bool:
+        kept = self._app.store.run(self._run_id)
+        return kept is not None and kept.stop is RunStop.CANCELLED
+
+    def _begun(self, name: str, terms: Terms) -> int:
+        names = tuple(stage.name for stage in self._pipeline.stages)
+        store = self._app.store
+        try:
+            new = NewRun(
+                pipeline=self._pipeline.name, name=name, stages=names, terms=terms.text(),
+                owner=self._owner,
+            )  # fmt: skip
+        except ValueError as error:
+            raise ArgumentsError(f"{self._pipeline.name}: {error}") from None
+        run_id, created = store.start_run(new)
+        kept = store.run(run_id)
+        if created or kept is None:
+            return run_id
+        if kept.stages != names:
+            raise SeawallError(
+                f"run {name} was begun with the stages {', '.join(kept.stages)}, and now there are"
+                f" {', '.join(names)}: finish it with the code that began it, or cancel it"
+                f" (seawall run {run_id} cancel), or give this one another name"
+            )
+        if kept.stop is RunStop.ABORTED:  # whoever asks again has mended something
+            store.resume_run(run_id)
+        return run_id
+
+    def _jobs(self, items: Iterator[Any]) -> Iterator[NewJob]:
+        for place, item in enumerate(items, 1):
+            arguments, upstream = self._arguments(item)
+            lane = self._lanes.get(upstream)
+            if lane is None:
+                lane = self._lanes[upstream] = self._lane(upstream)
+            yield NewJob(
+                lane=lane,
+                arguments=arguments,
+                codec=CODEC,
+                key=self._key_of(item, place),
+                owner=self._owner,
+                run=self._run_id,
+            )
+
+    def _lane(self, upstream: str) -> Lane:
+        owner = self._owner if upstream else None
+        if owner is not None and not self._app.upstreams.of(upstream).limited:
+            owner = None  # only where something is counted do owners take turns
+        return self._pipeline.lane(self._queue, self._priority, upstream, owner, self._run_id)
+
+    def _key_of(self, item: Any, place: int) -> str:
+        if self._key is None or isinstance(item, Unreadable):
+            return f"{self._run_id}#{place}"
+        try:
+            found = str(self._key(item))
+            need_name("key", found)
+        except Exception as error:
+            raise ArgumentsError(
+                f"{self._pipeline.name}: the key of item {place}: {one_line(str(error))}"
+            ) from error
+        key = f"{self._run_id}:{found}"
+        if len(key) > LONGEST_NAME:
+            raise ArgumentsError(
+                f"{self._pipeline.name}: the key of item {place} is too long: {found!r:.60}…"
+            )
+        return key
+
+    def _arguments(self, item: Any) -> tuple[str, str]:
+        """The item as its first stage takes it, and what that calls.
+
+        One that cannot be taken is written down all the same: it ends as a dead letter of its own.
+        """
+        if isinstance(item, Unreadable):
+            return _unreadable(item.reason, item.text), ""
+        args, kwargs = self._call(item)
+        task = self._pipeline
+        try:
+            text = task.signature.write(args, kwargs)
+            if len(text.encode()) > self._app.settings.payload_bytes:
+                most = self._app.settings.payload_bytes
+                raise ArgumentsError(f"{len(text.encode()):,} bytes, at most {most:,}")  # noqa: TRY301
+            upstream = task.upstream
+            if not isinstance(upstream, str):
+                upstream = task.upstream_for(args, kwargs)
+        except ArgumentsError as error:
+            return _unreadable(str(error), repr(item)), ""
+        return text, upstream
+
+    def _call(self, item: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if self._takes_one or not isinstance(item, dict):
+            return (item,), {}
+        return (), {str(name): value for name, value in item.items()}
+
+    @cached_property
+    def _takes_one(self) -> bool:
+        return len(self._pipeline.signature.parameters) <= 1
+
+
+def _unreadable(reason: str, text: str) -> str:
+    return json.dumps({UNREADABLE: one_line(reason), "item": one_line(text, longest=LONGEST_SHOWN)})
+
+
+def unreadable(arguments: str) -> str | None:
+    """Why these arguments are those of an item that could not be taken; None where they are not."""
+    if not arguments.startswith(f'{{"{UNREADABLE}"'):
+        return None
+    return str(json.loads(arguments)[UNREADABLE])

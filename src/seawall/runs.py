@@ -1,0 +1,152 @@
+"""Runs: many items through one pipeline, and how they stand.
+
+    run = reports.run("items.jsonl", name="2026-11-17", key=lambda item: item["id"])
+    print(run.wait().status)
+
+Items are jobs like any other; a run adds a name, counts that move with every settlement, and terms:
+when it has failed, and what it may cost. `standings` says how it stands, `feeding` puts its items
+into the store; this is what people hold of it.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from seawall.clock import ManualClock
+from seawall.errors import (
+    NoSuchJobError,
+    NotFinishedError,
+    StoreUnavailableError,
+)
+from seawall.redact import one_line
+from seawall.report import MOST_FAILED, Report, report_of
+from seawall.standings import RunView, judged, view_of
+from seawall.store import KeptRun, RunStop, Store
+
+LOOK_SECONDS = 0.5
+
+
+class Keeper(Protocol):
+    """Who has the store: an application, or somebody who only looks at one's runs."""
+
+    @property
+    def store(self) -> Store: ...
+
+
+class Run:
+    """One run: how it stands, and what people may do about it."""
+
+    def __init__(self, app: Keeper, run_id: int) -> None:
+        self._app = app
+        self.id = run_id
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}>"
+
+    def view(self) -> RunView:
+        """How it stands now."""
+        return view_of(self._app.store, self._kept())
+
+    def report(self, *, most_failed: int = MOST_FAILED) -> Report:
+        """What its history comes to: retries, troubles, times, cost, and the first that failed."""
+        kept = self._kept()
+        audit = self._app.store.audit(self.id, failed=most_failed)
+        return report_of(view_of(self._app.store, kept), audit)
+
+    @property
+    def status(self) -> str:
+        """running, paused, completed, partial_success, failed, aborted or cancelled."""
+        return self.view().status
+
+    def wait(
+        self,
+        timeout_seconds: float | None = None,
+        *,
+        live: bool = True,
+        look: Callable[[RunView], None] | None = None,
+    ) -> RunView:
+        """Wait until it is over, and say how; `NotFinishedError` when that takes too long.
+
+        On a terminal it shows how the items stand, unless `live` is false; `look` is called with
+        every look at it. Workers do the work: this only watches.
+        """
+        give_up_at = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        with _shown(live=live) as show:
+            while True:
+                view = self._looked()
+                if view is not None:
+                    show(view)
+                    if look is not None:
+                        look(view)
+                    if view.over:
+                        return view
+                    if isinstance(getattr(self._app, "clock", None), ManualClock):
+                        raise NotFinishedError(f"{view.status}: call world.drain() first")
+                if give_up_at is not None and time.monotonic() >= give_up_at:
+                    raise NotFinishedError(
+                        f"run {self.id} is {'unknown' if view is None else view.status} still:"
+                        f" `seawall run {self.id}` says how its items stand"
+                    )
+                time.sleep(LOOK_SECONDS)
+
+    def _looked(self) -> RunView | None:
+        """How it stands; None where the store does not answer just now."""
+        try:
+            kept = self._kept()
+            judged(self._app.store, kept)
+            return view_of(self._app.store, self._kept())
+        except StoreUnavailableError:
+            return None
+
+    def pause(self, reason: str = "paused by hand") -> bool:
+        """Let no more of its items begin; false where it was stopped already, or is over."""
+        judged(self._app.store, self._kept())
+        return self._app.store.stop_run(self.id, RunStop.PAUSED, reason=_reason(reason))
+
+    def resume(self) -> bool:
+        """Let a paused or aborted run go on; what failed before is not held against it."""
+        self._kept()
+        return self._app.store.resume_run(self.id)
+
+    def cancel(self, reason: str = "cancelled by hand") -> int:
+        """End it for good: what waits is cancelled, what runs is asked to stop; how many."""
+        store, cancelled = self._app.store, 0
+        judged(store, self._kept())  # one whose items have all ended is over, and stays what it is
+        store.stop_run(self.id, RunStop.CANCELLED, reason=_reason(reason))
+        while found := store.unfinished_items(self.id):
+            cancelled += sum(change.done for change in store.cancel(found))
+        store.seal_run(self.id)
+        return cancelled
+
+    def _kept(self) -> KeptRun:
+        found = self._app.store.run(self.id)
+        if found is None:
+            raise NoSuchJobError(f"there is no run {self.id}")
+        return found
+
+
+def _reason(text: str) -> str:
+    return one_line(text) or "by hand"
+
+
+class _Quiet:
+    """Shows nothing."""
+
+    def __enter__(self) -> Callable[[RunView], None]:
+        return lambda _: None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _shown(*, live: bool) -> Any:
+    """A block that gives what shows a run on the terminal: the terminal's affair, so it is asked
+    for by name, and only where there is one.
+    """
+    import sys  # noqa: PLC0415 - once for each wait
+
+    if not live or not sys.stderr.isatty():
+        return _Quiet()
+    from importlib import import_module  # noqa: PLC0415 - as above
+
+    return import_module("seawall.cli.live").shown()

@@ -1,0 +1,284 @@
+"""How a run stands: its terms, what its counts come to, and whether it has to be stopped.
+
+What a run is called (completed, partly, failed) follows from its counts, so a redrive that mends
+its dead letters mends the run as well.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from seawall.decisions import failure_budget as budgets
+from seawall.decisions.failure_budget import Abort, Cause, FailureBudget, Standing
+from seawall.errors import (
+    ArgumentsError,
+)
+from seawall.faults import FaultCode
+from seawall.store import Items, KeptRun, LiveItems, RunStop, Scope, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """When a run has failed, and what it may cost."""
+
+    failure_budget: float | None = 0.10
+    minimum: int = 1_000
+    complete_at: float = 0.95
+    partial_at: float = 0.50
+    spending_cap: float | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            _ = self.budget
+        except ValueError as error:
+            line = str(error).replace("share:", "failure_budget:")
+            raise ArgumentsError(line) from None
+        cap = self.spending_cap
+        if cap is not None and (type(cap) not in (int, float) or not 0 < cap < 2**53):
+            raise ArgumentsError(f"spending_cap: found {cap!r:.80}, expected a number above 0")
+
+    @property
+    def budget(self) -> FailureBudget:
+        return FailureBudget(
+            share=self.failure_budget,
+            minimum=self.minimum,
+            complete_at=self.complete_at,
+            partial_at=self.partial_at,
+        )
+
+    def text(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+
+def terms_of(text: str) -> Terms:
+    """What `Terms.text` made; what this version does not know is left out."""
+    known = Terms.__dataclass_fields__
+    return Terms(**{name: each for name, each in json.loads(text).items() if name in known})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageView:
+    """How the items of a run stand at one stage."""
+
+    name: str
+    waiting: int
+    """Queued there, for now or later."""
+    later: int
+    """Of those, the ones that wait for another try, or for a time."""
+    running: int
+    done: int
+    """Those that finished the stage."""
+    skipped: int
+    failed: int
+    cancelled: int
+    retried: int
+    """Attempts that went wrong and were made again."""
+    tokens_in: int
+    tokens_out: int
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """How a run stands at one moment."""
+
+    id: int
+    pipeline: str
+    name: str
+    round: int
+    status: str
+    """running, paused, completed, partial_success, failed, aborted or cancelled."""
+    reason: str
+    terms: Terms
+    owner: str | None
+    sealed: bool
+    """Whether all items are in the store."""
+    created_at: datetime
+    closed_at: datetime | None
+    stages: tuple[StageView, ...]
+    entered: int
+    succeeded: int
+    skipped: int
+    failed: int
+    cancelled: int
+    pruned: int
+    at: datetime
+    """When it was looked at, by the store's clock."""
+
+    @property
+    def ended(self) -> int:
+        return self.succeeded + self.skipped + self.failed + self.cancelled
+
+    @property
+    def unfinished(self) -> int:
+        return self.entered - self.ended
+
+    @property
+    def over(self) -> bool:
+        """Nothing of it will move by itself any more: it ended, or was stopped and has come to
+        rest; one that is paused may go on.
+        """
+        if self.status in ("completed", "partial_success", "failed"):
+            return True
+        resting = not any(stage.running for stage in self.stages)
+        return self.status in ("aborted", "cancelled") and resting
+
+    @property
+    def running(self) -> int:
+        return sum(stage.running for stage in self.stages)
+
+    @property
+    def retried(self) -> int:
+        return sum(stage.retried for stage in self.stages)
+
+    @property
+    def cost(self) -> float:
+        return sum(stage.cost for stage in self.stages)
+
+    @property
+    def success_rate(self) -> float | None:
+        """Of what ended, skipped items aside."""
+        asked = self.succeeded + self.failed + self.cancelled
+        return self.succeeded / asked if asked else None
+
+
+def view_of(store: Store, kept: KeptRun) -> RunView:
+    """How the run stands now."""
+    counted, live = store.items(kept.id), {each.stage: each for each in store.live_items(kept.id)}
+    by_stage = {each.stage: each for each in counted}
+    total = _total(counted)
+    terms = terms_of(kept.terms)
+    others = sum(each.running for each in live.values())
+    others += sum(each.waiting for each in live.values() if each.stage > 0)
+    stages = [
+        _stage_view(
+            name, by_stage.get(at, Items(at)), live.get(at, LiveItems(at)),
+            first_waiting=max(0, total.entered - total.ended - others) if at == 0 else None,
+        )
+        for at, name in enumerate(kept.stages)
+    ]  # fmt: skip
+    return RunView(
+        id=kept.id,
+        pipeline=kept.pipeline,
+        name=kept.name,
+        round=kept.round,
+        status=_status(kept, terms, total),
+        reason=kept.reason,
+        terms=terms,
+        owner=kept.owner,
+        sealed=kept.sealed_at is not None,
+        created_at=kept.created_at,
+        closed_at=kept.closed_at,
+        stages=tuple(stages),
+        entered=total.entered,
+        succeeded=total.succeeded,
+        skipped=total.skipped,
+        failed=total.failed,
+        cancelled=total.cancelled,
+        pruned=total.pruned,
+        at=store.now(),
+    )
+
+
+def _stage_view(
+    name: str, counted: Items, live: LiveItems, *, first_waiting: int | None
+) -> StageView:
+    return StageView(
+        name=name,
+        waiting=live.waiting if first_waiting is None else first_waiting,
+        later=live.later,
+        running=live.running,
+        done=counted.advanced + counted.succeeded,
+        skipped=counted.skipped,
+        failed=counted.failed,
+        cancelled=counted.cancelled,
+        retried=counted.retried,
+        tokens_in=counted.tokens_in,
+        tokens_out=counted.tokens_out,
+        cost=counted.cost,
+    )
+
+
+def _total(counted: Iterable[Items]) -> Items:
+    columns = zip(*counted, strict=True)
+    sums = [sum(column) for column in columns]
+    return Items(-1, *sums[1:]) if sums else Items(-1)
+
+
+def _status(kept: KeptRun, terms: Terms, total: Items) -> str:
+    if kept.stop is not None:
+        return str(kept.stop)
+    if kept.sealed_at is None or total.ended < total.entered:
+        return "running"
+    return budgets.status(terms.budget, _standing(kept, total, ()))
+
+
+def _standing(kept: KeptRun, total: Items, causes: Iterable[Cause]) -> Standing:
+    """What is held against a run, or for it: what happened before it was resumed is neither."""
+    return Standing(
+        total=None if kept.sealed_at is None else total.entered,
+        succeeded=max(0, total.succeeded),
+        skipped=max(0, total.skipped),
+        failed=max(0, total.failed),
+        cancelled=max(0, total.cancelled),
+        causes=tuple(causes),
+    )
+
+
+def judged(store: Store, kept: KeptRun) -> str | None:
+    """Look at an unfinished run: abort it, pause it or close it where that is due.
+
+    Answers what was done, in the run's own words: `aborted`, `paused`, or how it ended. Of one
+    that was cancelled, what came in meanwhile is cancelled as well.
+    """
+    if kept.stop is RunStop.CANCELLED:
+        return str(RunStop.CANCELLED) if _laid_to_rest(store, kept) else None
+    if kept.stop is not None:
+        return None
+    terms, total = terms_of(kept.terms), _total(store.items(kept.id))
+    over = kept.sealed_at is not None and total.ended >= total.entered
+    abort = None if over else _abort(store, kept, terms, total)
+    if abort is not None:
+        done = store.stop_run(kept.id, RunStop.ABORTED, reason=abort.reason)
+        return str(RunStop.ABORTED) if done else None
+    if over:
+        return _status(kept, terms, total) if store.close_run(kept.id) else None
+    cap = terms.spending_cap
+    if cap is not None and total.cost >= cap:
+        reason = f"it has cost {total.cost:,.6g}, and may cost {cap:,.6g}; raise spending_cap"
+        return (
+            str(RunStop.PAUSED) if store.stop_run(kept.id, RunStop.PAUSED, reason=reason) else None
+        )
+    return None
+
+
+def _laid_to_rest(store: Store, kept: KeptRun) -> bool:
+    """Close a cancelled run; items that whoever fed it wrote meanwhile would wait for ever."""
+    if store.close_run(kept.id):
+        return True
+    held = any(each.scope is Scope.RUN and each.name == str(kept.id) for each in store.holds())
+    if held:  # once closed it is held no more: what is sent again then may go its way
+        store.cancel(store.unfinished_items(kept.id))
+    return False
+
+
+def _abort(store: Store, kept: KeptRun, terms: Terms, total: Items) -> Abort | None:
+    since = total._replace(
+        entered=total.entered - kept.pardoned_failed - kept.pardoned_succeeded,
+        succeeded=total.succeeded - kept.pardoned_succeeded,
+        failed=total.failed - kept.pardoned_failed,
+    )
+    if since.failed <= 0:
+        return None
+    causes = [
+        Cause(each.fingerprint, FaultCode[each.code], each.items, each.message, each.job_id)
+        for each in store.causes(kept.id)
+    ]
+    return budgets.judge(terms.budget, _standing(kept, since, causes))
+
+
+def span_of(view: RunView) -> timedelta:
+    """How long the run has taken so far."""
+    return (view.closed_at or view.at) - view.created_at
