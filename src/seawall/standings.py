@@ -165,7 +165,7 @@ def view_of(store: Store, kept: KeptRun) -> RunView:
         name=kept.name,
         round=kept.round,
         status=_status(kept, terms, total),
-        reason=kept.reason,
+        reason=kept.reason or _reason(store, kept, terms, total),
         terms=terms,
         owner=kept.owner,
         sealed=kept.sealed_at is not None,
@@ -210,9 +210,21 @@ def _total(counted: Iterable[Items]) -> Items:
 def _status(kept: KeptRun, terms: Terms, total: Items) -> str:
     if kept.stop is not None:
         return str(kept.stop)
-    if kept.sealed_at is None or total.ended < total.entered:
+    if not _all_ended(kept, total):
         return "running"
+    if budgets.judge(terms.budget, _standing(kept, _since(kept, total), ())) is not None:
+        return str(RunStop.ABORTED)
     return budgets.status(terms.budget, _standing(kept, total, ()))
+
+
+def _reason(store: Store, kept: KeptRun, terms: Terms, total: Items) -> str:
+    """Why a run is called aborted that nobody stopped: it ended above its budget."""
+    abort = _abort(store, kept, terms, total) if _all_ended(kept, total) else None
+    return "" if abort is None else abort.reason
+
+
+def _all_ended(kept: KeptRun, total: Items) -> bool:
+    return kept.sealed_at is not None and total.ended >= total.entered
 
 
 def _standing(kept: KeptRun, total: Items, causes: Iterable[Cause]) -> Standing:
@@ -238,13 +250,12 @@ def judged(store: Store, kept: KeptRun) -> str | None:
     if kept.stop is not None:
         return None
     terms, total = terms_of(kept.terms), _total(store.items(kept.id))
-    over = kept.sealed_at is not None and total.ended >= total.entered
-    abort = None if over else _abort(store, kept, terms, total)
+    if _all_ended(kept, total):
+        return _status(kept, terms, total) if store.close_run(kept.id) else None
+    abort = _abort(store, kept, terms, total)
     if abort is not None:
         done = store.stop_run(kept.id, RunStop.ABORTED, reason=abort.reason)
         return str(RunStop.ABORTED) if done else None
-    if over:
-        return _status(kept, terms, total) if store.close_run(kept.id) else None
     cap = terms.spending_cap
     if cap is not None and total.cost >= cap:
         reason = f"it has cost {total.cost:,.6g}, and may cost {cap:,.6g}; raise spending_cap"
@@ -264,12 +275,17 @@ def _laid_to_rest(store: Store, kept: KeptRun) -> bool:
     return False
 
 
-def _abort(store: Store, kept: KeptRun, terms: Terms, total: Items) -> Abort | None:
-    since = total._replace(
+def _since(kept: KeptRun, total: Items) -> Items:
+    """The counts without what was pardoned when the run was resumed."""
+    return total._replace(
         entered=total.entered - kept.pardoned_failed - kept.pardoned_succeeded,
         succeeded=total.succeeded - kept.pardoned_succeeded,
         failed=total.failed - kept.pardoned_failed,
     )
+
+
+def _abort(store: Store, kept: KeptRun, terms: Terms, total: Items) -> Abort | None:
+    since = _since(kept, total)
     if since.failed <= 0:
         return None
     causes = [

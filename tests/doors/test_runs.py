@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from seawall.model import Outcome
-from seawall.store import Lane, NewRun, open_store
+from seawall.store import Lane, NewRun, RunStop, open_store
 from tests.support.ledger import ended, new_job, wanted
 
 URL = "sqlite:///jobs.db"
@@ -92,7 +92,7 @@ def test_a_run_is_started_from_a_file_worked_off_and_told_of(seawall, url, app, 
     assert "partial success" in printed
     assert "6: 4 succeeded, 1 skipped, 1 failed" in printed
     assert "it has cost 1.25; tokens in 500, out 35" in printed
-    assert f"seawall jobs --run {run} --state failed" in printed
+    assert f"seawall dead --group --run {run}" in printed
     rows = [line.split() for line in printed.splitlines()]
     assert ["fetch", "–", "–", "–", "4", "1", "1"] in rows
     assert ["ask", "–", "–", "–", "4", "–", "–"] in rows
@@ -176,6 +176,17 @@ def test_where_there_are_none_it_says_so(seawall):
 
 
 # ── Deciding ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_aborted_run_is_cancelled_when_it_is_not_worth_going_on(seawall, url):
+    with open_store(url) as store:
+        run = begun(store, "monday", items=3)
+        store.stop_run(run, RunStop.ABORTED, reason="failed too often")
+    assert f"seawall run {run} cancel" in seawall("run", run, "--url", url)
+    assert seawall("run", run, "cancel", "--url", url) == (
+        f"Run {run} is cancelled for good, with 3 unfinished items.\n"
+    )
+    assert told(seawall, "run", run, "--url", url)["status"] == "cancelled"
 
 
 def test_a_run_is_paused_resumed_and_cancelled(seawall, url):

@@ -15,6 +15,7 @@ from seawall import (
     current_job,
     stage,
 )
+from seawall.store.values import MOST_ROWS
 from seawall.testing import in_memory
 
 
@@ -245,6 +246,36 @@ def test_a_run_stays_within_its_spending_cap_but_for_what_is_under_way(app, repo
         assert view.status == "paused"
         assert "spending_cap" in view.reason
         assert 5.0 <= view.cost <= 5.0 + 10 * 0.25
+
+
+def test_a_run_that_ended_above_its_budget_is_aborted_however_fast_it_ended(app):
+    """Nothing was left to stop; what its end is called must not depend on who looked when."""
+    broken = [True]
+
+    def check(number: int) -> int:
+        if broken[0] and number % 9 == 0:
+            raise FaultError("INVALID_INPUT", "bad")
+        return number
+
+    pipeline = app.pipeline("checks", [check])
+    with in_memory(app) as world:
+
+        def items():
+            yield from range(MOST_ROWS)
+            world.drain()  # all of them, before anybody knows that these are all
+
+        run = pipeline.run(items(), name="monday", failure_budget=0.11)
+        view = run.wait()
+        assert (view.status, view.unfinished) == ("aborted", 0)
+        assert view.reason.startswith(
+            "failed 112 of 1,000 finished items (11.2 %), above its budget of 11 %; commonest, 112 "
+        )
+        assert not run.resume()
+        broken[0] = False
+        app.redrive(run=run.id)
+        world.drain()
+        assert (run.wait().status, run.view().reason) == ("completed", "")
+        assert app.verify().ok
 
 
 def test_what_is_redriven_mends_the_run(app):

@@ -280,7 +280,7 @@ def _percent(share: float) -> str:
 def next_steps(view: RunView, *, workers: int) -> list[str]:
     """What somebody who looks at it may want to do, as sentences with commands."""
     steps = []
-    if view.status in ("paused", "aborted"):
+    if view.status in ("paused", "aborted") and view.unfinished:
         steps.append(
             f"To let it go on: seawall run {view.id} resume. To end it for good: seawall run"
             f" {view.id} cancel"
@@ -293,7 +293,10 @@ def next_steps(view: RunView, *, workers: int) -> list[str]:
     if view.status == "running" and view.unfinished and not workers:
         steps.append("No worker is alive: start one with `seawall worker --app MODULE:APP`.")
     if view.failed:
-        steps.append(f"What failed: seawall jobs --run {view.id} --state failed")
+        steps.append(
+            f"What failed: seawall dead --group --run {view.id}. When it is mended: seawall redrive"
+            f" --run {view.id}"
+        )
     if view.ended:
         steps.append(f"What its history comes to: seawall run {view.id} report")
     return steps
@@ -312,8 +315,8 @@ def _decide(asked: Run, action: Action | None, why: str | None, *, as_json: bool
         done, line = asked.resume(), f"Run {asked.id} goes on."
     else:
         before = asked.view()
-        stopped = 0 if before.over else asked.cancel()
-        done = not before.over and asked.view().status == "cancelled"
+        stopped = asked.cancel() if before.unfinished or not before.over else 0
+        done = before.status != "cancelled" and asked.view().status == "cancelled"
         line = f"Run {asked.id} is cancelled for good, with {stopped:,} unfinished items."
     view = asked.view()
     if as_json:

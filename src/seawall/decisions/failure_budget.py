@@ -13,7 +13,8 @@ are no such cause, and scattered bad data leaves too many successes behind to lo
 
 Certain. All items are known, and so many have failed that the budget is exceeded even if all the
 rest succeed. A single failure decides this only where the budget is nought: one bad item never
-stops the others.
+stops the others. This holds of a run that is over as well: whether workers were so fast that
+nothing was left to stop must not decide what its end is called.
 
 Likely. From `minimum` finished items on, even the lower bound of the failure rate is above the
 budget. The rate is looked at after every settlement, and a bound made for one look (Wilson,
@@ -163,8 +164,9 @@ def judge(budget: FailureBudget, standing: Standing) -> Abort | None:
     excess = f"{_figures(standing, share)}, above its budget of {_percent(share)}"
     enough = failed >= (FEWEST_FAILURES if share else 1)
     if enough and _is_above(failed, _most_judged(standing), share):
-        told = f"{excess} even if all the rest of its {standing.total:,} items succeed"
-        return _abort("certain", told + _commonest(standing), standing)
+        if finished < _most_judged(standing):
+            excess += f" even if all the rest of its {standing.total:,} items succeed"
+        return _abort("certain", excess + _commonest(standing), standing)
     if finished >= budget.minimum and _surely_above(failed, finished, share, budget.confidence):
         return _abort("likely", excess + _commonest(standing), standing)
     return None

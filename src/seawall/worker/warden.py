@@ -70,7 +70,7 @@ def watched(store: Store, kept: KeptRun) -> str | None:
     view = view_of(store, now)
     named = {"run": kept.id, "pipeline": kept.pipeline, "run_name": kept.name, "status": came_to}
     if came_to in (RunStop.ABORTED, RunStop.PAUSED):
-        emit(RunStopped(**named, reason=now.reason))  # type: ignore[arg-type]
+        emit(RunStopped(**named, reason=view.reason))  # type: ignore[arg-type]
     else:
         counts = {name: getattr(view, name) for name in _COUNTS}
         emit(RunFinished(**named, **counts))  # type: ignore[arg-type]
