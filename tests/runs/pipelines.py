@@ -15,7 +15,7 @@ from seawall.decisions.breaker import Breaker
 SOON = Backoff(curve="fixed", base_seconds=0.2)
 PATIENT = Policy(
     name="patient",
-    max_attempts=8,
+    max_attempts=60,
     rules=(
         Rule(on=("WORKER_LOST", "RATE_LIMITED"), max_attempts=1_000, counts=False, backoff=SOON),
         Rule(on=("INVALID_INPUT", "UNAUTHORIZED"), retry=False),

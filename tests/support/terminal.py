@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -28,6 +29,8 @@ class Terminal:
             cwd=folder,
             env={**environ, "TERM": "xterm", "NO_COLOR": "1"},
             start_new_session=True,
+            # Whoever runs the tests in the background has them ignore Ctrl-C; a person does not.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
         os.close(theirs)
         self.shown = ""

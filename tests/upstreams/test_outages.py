@@ -145,7 +145,9 @@ def test_one_that_fails_three_times_of_ten_is_not_given_up(
         fleet.start(WORKERS, concurrency=SLOTS)
         await_all_done(store)
     all_succeeded(store, url, ids)
-    assert watch.phases() == ["closed"]
+    # Five in a row of one worker's own calls are a matter of chance where three of ten fail; two
+    # workers that both saw such a row hold it for a moment.
+    assert watch.phases().count("open") <= 2
     share = sum(call.failed for call in service.calls()) / service.count
     assert 0.25 < share < 0.35
 
