@@ -8,7 +8,6 @@ library's rate over the bare one; the median over the rounds is what counts.
     .venv/bin/python bench/store.py
 """
 
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -18,9 +17,9 @@ import psycopg
 from stores import urls
 
 from seawall.model import Lane, NewJob, Outcome, Settlement
-from seawall.store import open_store, postgres_connections, rows, statements
+from seawall.store import given, open_store, postgres_connections, statements
 from seawall.store.ledger import ATTEMPTS_REMEMBERED
-from seawall.store.postgres import _array
+from seawall.store.postgres import _given
 from seawall.store.values import Wanted
 
 ROUNDS = 9
@@ -78,20 +77,25 @@ WANTED = {
     "lease": 60_000_000,
     "prefetch": False,
     "known": 1,
+    "locked": False,
     "remembered": ATTEMPTS_REMEMBERED,
 }
 
 
 def _succeeded(found: list[tuple]) -> list[tuple]:
     """The least that `succeed` can be given."""
-    return [(row[0], row[1], row[2] + 1, 0, 0, None) for row in found]
+    return [(row[0], row[1], row[2] + 1, 0, 0, None, None) for row in found]
 
 
 def _bare_sqlite(url: str) -> Callable[[], int]:
     sql = {name: each.sql for name, each in statements.load("sqlite").items()}
     connection = apsw.Connection(url.removeprefix("sqlite:///"))
     connection.execute("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000").fetchall()
-    wanted = {**WANTED, "queues": '["default"]', "tasks": '["work"]', "visit": "[1]"}
+    connection.execute("PRAGMA temp_store = MEMORY")
+    given.make(connection)
+    wanted = {
+        **WANTED, "queues": '["default"]', "tasks": '["work"]', "visit": "[1]", "guarded": "[]",
+    }  # fmt: skip
 
     def drain() -> int:
         done = 0
@@ -102,9 +106,9 @@ def _bare_sqlite(url: str) -> Callable[[], int]:
             connection.execute("COMMIT")
             if not found:
                 return done
-            given = {"rows": json.dumps(_succeeded(found)), "now": time.time_ns() // 1_000}
+            ends, now = _succeeded(found), {"now": time.time_ns() // 1_000}
             connection.execute("BEGIN IMMEDIATE")
-            done += len(connection.execute(sql["succeed"], given).fetchall())
+            done += len(given.run(connection, "succeed", sql["succeed"], ends, now))
             connection.execute("COMMIT")
 
     return drain
@@ -120,6 +124,7 @@ def _bare_postgres(url: str) -> Callable[[], int]:
         "queues": ["default"],
         "tasks": ["work"],
         "visit": "{1}",
+        "guarded": [],
         "since": "{NULL}",
         "now": None,
     }
@@ -131,8 +136,7 @@ def _bare_postgres(url: str) -> Callable[[], int]:
             found = cursor.execute(sql["claim"], wanted).fetchall()
             if not found:
                 return done
-            columns = zip(*_succeeded(found), strict=True)
-            values = dict(zip(rows.SUCCESS, map(_array, columns), strict=True))
+            values = _given("succeed", _succeeded(found))
             cursor = connection.cursor(binary=True)
             done += len(cursor.execute(sql["succeed"], {**values, "now": None}).fetchall())
 

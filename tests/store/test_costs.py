@@ -14,9 +14,9 @@ from typing import NamedTuple
 import apsw
 import pytest
 
-from seawall.model import Lane
+from seawall.model import Lane, Outcome, Usage
 from seawall.store import open_store, postgres_connections
-from seawall.store.values import Observation, Scope
+from seawall.store.values import Advance, Observation, Redrive, Release, Result, Scope
 from tests.crash.proxy import Proxy
 from tests.support.ledger import ended, enqueued, new_job, wanted
 
@@ -35,7 +35,8 @@ class Cost(NamedTuple):
     asks: int
     """How often the ledger turned to its backend."""
     statements: int
-    """On SQLite each that ran, BEGIN and COMMIT too; on PostgreSQL each that travelled."""
+    """On SQLite each that ran, BEGIN and COMMIT too, but for the rows that one was given; on
+    PostgreSQL each that travelled."""
     trips: int
     """On PostgreSQL how often an answer was waited for; on SQLite transactions."""
 
@@ -43,13 +44,15 @@ class Cost(NamedTuple):
 MOST = {
     # What is seen today: on SQLite the statements of each step, BEGIN and COMMIT; on PostgreSQL as
     # many statements as there are steps, all in one trip.
-    "enqueue": {"file": Cost(1, 6, 1), "postgres18": Cost(1, 1, 1)},
-    "settle": {"file": Cost(1, 5, 1), "postgres18": Cost(1, 1, 1)},
+    "enqueue": {"file": Cost(1, 7, 1), "postgres18": Cost(1, 1, 1)},
+    "settle": {"file": Cost(1, 7, 1), "postgres18": Cost(1, 1, 1)},
+    "fail": {"file": Cost(1, 10, 1), "postgres18": Cost(1, 1, 1)},
+    "advance": {"file": Cost(1, 9, 1), "postgres18": Cost(1, 1, 1)},
     "claim": {"file": Cost(1, 3, 1), "postgres18": Cost(1, 1, 1)},
-    "exchange": {"file": Cost(1, 6, 1), "postgres18": Cost(1, 2, 1)},
-    "exchange ahead": {"file": Cost(1, 7, 1), "postgres18": Cost(1, 3, 1)},
+    "exchange": {"file": Cost(1, 8, 1), "postgres18": Cost(1, 2, 1)},
+    "exchange ahead": {"file": Cost(1, 9, 1), "postgres18": Cost(1, 3, 1)},
     # And what is asked for at an upstream's desk, each for itself: what follows depends on it.
-    "observe": {"file": Cost(1, 7, 1), "postgres18": Cost(1, 3, 1)},
+    "observe": {"file": Cost(1, 9, 1), "postgres18": Cost(1, 3, 1)},
     "govern": {"file": Cost(1, 6, 1), "postgres18": Cost(1, 6, 3)},
     "due": {"file": Cost(1, 1, 0), "postgres18": Cost(1, 1, 1)},
 }
@@ -82,7 +85,8 @@ class Meter:
         setattr(backend, verb, counted)
 
     def _runs(self, _cursor, statement, _values) -> bool:
-        self._ran.append(statement)
+        if not statement.startswith("INSERT INTO given_"):
+            self._ran.append(statement)
         return True
 
     @contextmanager
@@ -171,6 +175,86 @@ def test_a_thousand_successes_are_settled_by_one_ask(store, kind, meter):
         store.settle(_ends(claims))
 
     _within(*cost, "settle", kind)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.RETRIED, Outcome.FAILED])
+def test_a_thousand_failures_are_settled_by_one_ask(store, kind, meter, outcome):
+    _enqueue(store, MANY)
+    claims = store.claim(wanted(MANY))
+    ends = [ended(claim.token, outcome, traceback="somewhere") for claim in claims]
+
+    with meter.on() as cost:
+        answers = store.settle(ends)
+
+    assert {answer.result for answer in answers} == {Result.DONE}
+    _within(*cost, "fail", kind)
+
+
+def test_a_thousand_items_go_on_to_their_next_stage_by_one_ask(store, kind, meter):
+    _items(store, MANY)
+    first, *others = _go_on(store.claim(wanted(MANY)))
+    store.advance([first])  # who meets their lane
+
+    with meter.on() as cost:
+        answers = store.advance(others)
+
+    assert {answer.result for answer in answers} == {Result.DONE}
+    _within(*cost, "advance", kind)
+
+
+def test_no_statement_is_prepared_anew_for_each_row(store, proxy):
+    """A plan that hangs on what is bound is made for every row again, at many times its cost."""
+    for _ in range(6):
+        _worked(store, 5)
+    few = _prepared(store, proxy, 5)
+    many = _prepared(store, proxy, 200)
+
+    assert many <= SLACK * few, (few, many)
+
+
+def _prepared(store, proxy, many) -> int:
+    """How much is prepared while so many go their way."""
+    if proxy is not None:
+        proxy.arm()
+        _worked(store, many)
+        proxy.disarm()
+        return proxy.seen.count("P")
+    asked: list[int] = []
+    # SQLite asks whether it may read or write something when it prepares, and only then; whoever
+    # begins to listen has everything prepared once more.
+    store._backend._connection.authorizer = lambda *_: asked.append(1) or apsw.SQLITE_OK
+    _worked(store, many)
+    store._backend._connection.authorizer = None
+    assert asked, "it counts nothing"
+    return len(asked)
+
+
+def _worked(store, many) -> None:
+    """Every way that a job of a pipeline goes, for each of so many."""
+    _items(store, many)
+    claims = store.claim(wanted(many))
+    store.renew([claim.token for claim in claims], lease_seconds=60)
+    store.advance(_go_on(claims))
+    tokens = [claim.token.next() for claim in claims]
+    thirds = tokens[0::3], tokens[1::3], tokens[2::3]
+    store.settle([ended(token, output="1") for token in thirds[0]])
+    store.settle([ended(token, Outcome.FAILED) for token in thirds[1]])
+    store.release([Release(token=token) for token in thirds[2]])
+    failed = [token.job_id for token in thirds[1]]
+    store.redrive([Redrive(job_id) for job_id in failed])
+    store.cancel([token.job_id for token in tokens])
+
+
+def _items(store, many):
+    return enqueued(store, *(new_job(run=1) for _ in range(many)))
+
+
+def _go_on(claims):
+    lane = replace(claims[0].lane, stage=1)
+    return [
+        Advance(token=claim.token, lane=lane, output="1", config="c", usage=Usage(1, 1, 1.0))
+        for claim in claims
+    ]
 
 
 def test_a_thousand_ends_and_a_thousand_claims_are_exchanged_by_one_ask(store, kind, meter):

@@ -301,7 +301,7 @@ def test_plain_jobs_are_written_in_their_order_with_what_is_theirs(store, clock,
     enqueued(store, new_job("[-1]", key="first"))
     writes = []
     whole = store._backend.enqueue_plain
-    store._backend.enqueue_plain = lambda *given: writes.append(len(given[1])) or whole(*given)
+    store._backend.enqueue_plain = lambda given: writes.append(len(given)) or whole(given)
     ids = enqueued(store, *jobs)
 
     assert writes == [many]

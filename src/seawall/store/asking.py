@@ -77,7 +77,7 @@ class Asking:
             if row is None:
                 return None
             given.append(row)
-        written = self._backend.enqueue_plain(rows.PLAIN, given)
+        written = self._backend.enqueue_plain(given)
         return {at: Enqueued(Taken.CREATED, id_) for at, id_ in written}
 
     def _given(self, jobs: Sequence[NewJob], lane_ids: dict[Lane, int]) -> list[Values]:

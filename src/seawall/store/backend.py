@@ -2,7 +2,8 @@
 
 A backend runs named statements. On its own, each is one transaction; `transaction` makes several
 one. How a batch is carried out is the backend's affair: PostgreSQL takes all rows in one statement,
-SQLite runs the statement once for each, inside one transaction. Every statement has a time limit,
+SQLite runs the statement once for each, inside one transaction, unless the statement takes a table
+of them. Every statement has a time limit,
 and every error of a driver becomes one of ours before it leaves here.
 """
 
@@ -17,6 +18,8 @@ Row = tuple[Any, ...]
 """A row of an answer, its columns in the order that the statement names them."""
 Values = dict[str, Any]
 """A row to be written, by column."""
+Batch = Sequence[Any]
+"""Rows to be written: by column, or as plain tuples where the statement names what it is given."""
 
 STATEMENT_SECONDS = 30.0
 """How long a statement may take before it is given up."""
@@ -36,7 +39,7 @@ class Step(NamedTuple):
     """A statement by name, to be run once, or for each of the rows."""
 
     name: str
-    rows: Sequence[Values] | None = None
+    rows: Batch | None = None
     values: Values | None = None
     """What the statement needs besides."""
 
@@ -48,7 +51,7 @@ class Session(Protocol):
         """Run a statement and answer all its rows."""
         ...
 
-    def batch(self, name: str, rows: Sequence[Values], /, **values: object) -> list[Row]:
+    def batch(self, name: str, rows: Batch, /, **values: object) -> list[Row]:
         """Run a statement for every row, with the values that they share; answer all its rows.
 
         The answers come in any order.
@@ -99,7 +102,7 @@ class Backend(Session, Protocol):
         """Statements that read, all in the same instant, each for at most so long."""
         ...
 
-    def enqueue_plain(self, columns: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+    def enqueue_plain(self, rows: Sequence[Row]) -> list[Row]:
         """The statement of that name, and the word to whoever waits, in as few trips as may be.
 
         Answers position and id of each job that was written.
@@ -136,10 +139,6 @@ class Backend(Session, Protocol):
 
     def times(self, times: Sequence[datetime | None]) -> object:
         """A list of times as this database's statements take it."""
-        ...
-
-    def table(self, columns: Sequence[str], rows: Sequence[Row]) -> Values:
-        """Rows of numbers and text as statements take them that are run once for all of them."""
         ...
 
     def wake(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from seawall.errors import StoreError, StoreUnavailableError
 from seawall.model import NewJob
 from seawall.store import foreign, inside, statements
-from seawall.store.backend import BadRowError, Row, Step, Values
+from seawall.store.backend import BadRowError, Batch, Row, Step, Values
 from seawall.store.migrate import need_up_to_date
 from seawall.store.values import Enqueued
 
@@ -145,7 +145,7 @@ class _Session:
     def all(self, name: str, /, **values: object) -> list[Row]:
         return self.batch(name, [{}], **values)
 
-    def batch(self, name: str, rows: Sequence[Values], /, **values: object) -> list[Row]:
+    def batch(self, name: str, rows: Batch, /, **values: object) -> list[Row]:
         parts, shared = _parts(name), {**values, "now": self._now}
         return [
             found for row in rows for part in parts for found in self._run(part, {**row, **shared})

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from seawall.faults import Fault, FaultCode
-from seawall.model import Lane, NewJob, Settlement, Token, need_lease, need_name, need_span
+from seawall.model import Lane, NewJob, Token, need_lease, need_name, need_span
 from seawall.states import State
 from seawall.store import rows
 from seawall.store.auditing import Auditing
@@ -109,10 +109,7 @@ class Ledger(Reading, Dead, Running, Auditing, Watching):
 
     def advance(self, advances: Sequence[Advance]) -> list[Answer]:
         need_tokens([each.token for each in advances])
-        lane_ids = self._lanes.ids(each.lane for each in advances)
-        return self._guarded(
-            "advance", advances, lambda each: rows.advance(each, lane_ids[each.lane])
-        )
+        return in_parts(advances, self._settled, _refused)
 
     def settle(
         self, settlements: Sequence[Ending], observations: Sequence[Observation] = ()
@@ -130,8 +127,8 @@ class Ledger(Reading, Dead, Running, Auditing, Watching):
         return answers
 
     def _settled(self, settlements: Sequence[Ending]) -> list[Answer]:
-        steps = self._settling(settlements)
-        return self._answered(settlements, self._backend.together(steps))
+        found = self._backend.together(self._settling(settlements))
+        return self._answered(self._backend, settlements, found)
 
     def _settled_and_observed(
         self, settlements: Sequence[Ending], observations: Sequence[Observation]
@@ -143,36 +140,19 @@ class Ledger(Reading, Dead, Running, Auditing, Watching):
             answers = in_parts(settlements, self._settled, _refused)
             self.observe(observations)
             return answers
-        return self._answered(settlements, found[: len(steps)])
+        return self._answered(self._backend, settlements, found[: len(steps)])
 
     def _settling(self, settlements: Sequence[Ending]) -> list[Step]:
-        """Those that merely succeeded, together; the others one by one."""
         moved = [each.lane for each in settlements if each.lane is not None]
-        lane_ids = self._lanes.ids(moved) if moved else {}
-        plain: list[Row] = []
-        others: list[Values] = []
-        advances: list[Values] = []
-        for each in settlements:
-            if isinstance(each, Advance):
-                advances.append(rows.advance(each, lane_ids[each.lane]))
-            elif (row := rows.success(each)) is not None:
-                plain.append(row)
-            else:
-                others.append(_row(each, lane_ids))
-        steps = []
-        if plain:
-            steps.append(Step("succeed", values=self._backend.table(rows.SUCCESS, plain)))
-        if others:
-            steps.append(Step("settle", others))
-        if advances:
-            steps.append(Step("advance", advances))
-        return steps
+        return _steps(settlements, self._lanes.ids(moved) if moved else {})
 
-    def _answered(self, settlements: Sequence[Ending], found: Sequence[list[Row]]) -> list[Answer]:
+    def _answered(
+        self, session: Session, settlements: Sequence[Ending], found: Sequence[list[Row]]
+    ) -> list[Answer]:
         answers = {id_: _DONE[state, bool(cancel)] for part in found for id_, state, cancel in part}
         if len(answers) < len(settlements):
             left = [rows.ending(e) for e in settlements if e.token.job_id not in answers]
-            answers |= self._already(self._backend, left)
+            answers |= self._already(session, left)
         return [answers.get(each.token.job_id, _LOST) for each in settlements]
 
     def _settled_with_children(self, settlements: Sequence[Ending]) -> list[Answer]:
@@ -193,14 +173,9 @@ class Ledger(Reading, Dead, Running, Auditing, Watching):
         self, settlements: Sequence[Ending], session: Session, lane_ids: dict[Lane, int]
     ) -> tuple[list[Answer], bool]:
         """Also whether a child was born. One that was answered before has its children already."""
-        given = [_row(each, lane_ids) for each in settlements]
-        moved = [
-            row
-            for name, kind in (("settle", Settlement), ("advance", Advance))
-            if (part := _those(kind, settlements, given))
-            for row in session.batch(name, part)
-        ]
-        answers = self._answers(session, given, moved)
+        steps = _steps(settlements, lane_ids)
+        found = [session.batch(step.name, step.rows or ()) for step in steps]
+        answers = self._answered(session, settlements, found)
         pairs = zip(settlements, answers, strict=True)
         children = [
             child
@@ -238,7 +213,8 @@ class Ledger(Reading, Dead, Running, Auditing, Watching):
             return self.settle(settlements, observations), self._claimed(wanted)
         settled, taken = found[: len(settling)], found[len(settling) + len(observing) :]
         parts = map(self._claims, taken, visits)
-        return self._answered(settlements, settled), [claim for part in parts for claim in part]
+        answers = self._answered(self._backend, settlements, settled)
+        return answers, [claim for part in parts for claim in part]
 
     def _claimed(self, wanted: Sequence[Wanted]) -> list[Claim]:
         return [claim for each in wanted for claim in self.claim(each)]
@@ -387,15 +363,18 @@ class Ledger(Reading, Dead, Running, Auditing, Watching):
         return {id_: _ALREADY[state, bool(cancel)] for id_, state, cancel in found}
 
 
-def _row(given: Ending, lane_ids: dict[Lane, int]) -> Values:
-    if isinstance(given, Advance):
-        return rows.advance(given, lane_ids[given.lane])
-    return rows.settlement(given, None if given.lane is None else lane_ids[given.lane])
-
-
-def _those(kind: type, settlements: Sequence[Ending], given: list[Values]) -> list[Values]:
-    pairs = zip(settlements, given, strict=True)
-    return [row for each, row in pairs if isinstance(each, kind)]
+def _steps(settlements: Sequence[Ending], lane_ids: dict[Lane, int]) -> list[Step]:
+    """Those that merely succeeded, the others, and those that go on, each with their like."""
+    plain, others, advances = [], [], []
+    for each in settlements:
+        if isinstance(each, Advance):
+            advances.append(rows.advance(each, lane_ids[each.lane]))
+        elif (row := rows.success(each)) is not None:
+            plain.append(row)
+        else:
+            others.append(rows.settlement(each, lane_ids[each.lane] if each.lane else None))
+    parts = (("succeed", plain), ("settle", others), ("advance", advances))
+    return [Step(name, given) for name, given in parts if given]
 
 
 def _refused(why: str) -> Answer:

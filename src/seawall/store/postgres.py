@@ -24,6 +24,7 @@ from seawall.store import callers_postgres, forks, statements
 from seawall.store.backend import (
     MIGRATION_SECONDS,
     STATEMENT_SECONDS,
+    Batch,
     ConflictError,
     Row,
     Step,
@@ -88,8 +89,8 @@ class PostgresBackend:
     def all(self, name: str, /, **values: object) -> list[Row]:
         return self._once(name, values)
 
-    def batch(self, name: str, rows: Sequence[Values], /, **values: object) -> list[Row]:
-        return self._once(name, {"rows": _json(rows), **values})
+    def batch(self, name: str, rows: Batch, /, **values: object) -> list[Row]:
+        return self._once(name, {**_given(name, rows), **values})
 
     def _once(self, name: str, values: Values) -> list[Row]:
         """One statement, one transaction, one round trip; again where others were in the way."""
@@ -153,9 +154,9 @@ class PostgresBackend:
             connection.execute("SET LOCAL enable_seqscan = on")  # these do read everything
             yield _Session(connection, self._sql, self._now())
 
-    def enqueue_plain(self, columns: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+    def enqueue_plain(self, rows: Sequence[Row]) -> list[Row]:
         tell = self._waker.may_tell()
-        ((ids, _),) = self.all("enqueue_plain", tell=tell, **self.table(columns, rows))
+        ((ids, _),) = self.batch("enqueue_plain", rows, tell=tell)
         if not tell:
             self.wake()
         return list(enumerate(map(int, ids.split(",")))) if ids else []
@@ -195,9 +196,6 @@ class PostgresBackend:
 
     def ids(self, ids: Sequence[int]) -> str:
         return "{" + ",".join(map(str, ids)) + "}"  # psycopg takes far longer over a list
-
-    def table(self, columns: Sequence[str], rows: Sequence[Row]) -> Values:
-        return dict(zip(columns, map(_array, zip(*rows, strict=True)), strict=True))
 
     def times(self, times: Sequence[datetime | None]) -> str:
         return "{" + ",".join(time.isoformat() if time else "NULL" for time in times) + "}"
@@ -266,8 +264,8 @@ class _Session:
         cursor.execute(self._sql[name], values)
         return cursor.fetchall()
 
-    def batch(self, name: str, rows: Sequence[Values], /, **values: object) -> list[Row]:
-        return self.all(name, rows=_json(rows), **values)
+    def batch(self, name: str, rows: Batch, /, **values: object) -> list[Row]:
+        return self.all(name, **_given(name, rows), **values)
 
     def asked(self, step: Step) -> psycopg.Cursor[Row]:
         """Ask now, and fetch the answer from the cursor when the pipeline has brought it."""
@@ -281,31 +279,36 @@ class _Session:
 def _values(step: Step) -> Values:
     values = dict(step.values or {})
     if step.rows is not None:
-        values["rows"] = _json(step.rows)
+        values |= _given(step.name, step.rows)
     return values
+
+
+def _given(name: str, rows: Batch) -> Values:
+    """Rows as a statement takes them: its columns, or, where it names none, JSON."""
+    columns = statements.load(PostgresBackend.dialect)[name].given
+    if not columns:
+        return {"rows": _json(rows)}
+    return dict(zip(columns, map(_array, zip(*rows, strict=True)), strict=True))
 
 
 def _array(column: Sequence[Any]) -> str | None:
     """A column as the text of an array; psycopg takes far longer over a list."""
     first, many = column[0], len(column)
     if column.count(first) == many:  # as often
-        each = _element(first) if isinstance(first, str) else str(first)
-        return None if first is None else "{" + ",".join([each] * many) + "}"
+        return None if first is None else "{" + ",".join([_element(first)] * many) + "}"
     try:
         text = _BETWEEN.join(column)
     except TypeError:  # numbers, or text that is not there in every row
-        if any(isinstance(found, str) for found in column):
-            return "{" + ",".join(map(_element, column)) + "}"
-        return "{" + ",".join(map(str, column)) + "}"
+        return "{" + ",".join(map(_element if None in column else str, column)) + "}"
     if text.count(_BETWEEN) >= many:  # what no store keeps: the server will say so
         return "{" + ",".join(map(_element, column)) + "}"
     return '{"' + _quoted(text).replace(_BETWEEN, '","') + '"}'
 
 
-def _element(found: str | None) -> str:
+def _element(found: Any) -> str:
     if found is None:
         return "NULL"
-    return f'"{_quoted(found)}"'
+    return f'"{_quoted(found)}"' if isinstance(found, str) else str(found)
 
 
 def _quoted(text: str) -> str:

@@ -25,7 +25,6 @@ from seawall.model import (
     Outcome,
     Settlement,
     Token,
-    Usage,
 )
 from seawall.states import State
 from seawall.store.backend import Row, Values
@@ -95,11 +94,8 @@ def new_job(given: NewJob, position: int, lane_id: int, written: Written) -> Val
     }
 
 
-PLAIN = ("lane", "stage", "owner", "codec", "arguments", "request_id")
-
-
 def plain_job(given: NewJob, lane_id: int) -> Row | None:
-    """The columns of `PLAIN`, where there is no more to a job than these tell."""
+    """The columns of `enqueue_plain`, where there is no more to a job than these tell."""
     if given.is_plain:  # a quick look, since most are so
         return lane_id, given.lane.stage, None, given.codec, given.arguments, None
     if (
@@ -137,41 +133,34 @@ def wanted(given: Wanted) -> Values:
     }
 
 
-def settlement(given: Settlement, lane_id: int | None = None) -> Values:
-    token, delay = given.token, given.delay_seconds
-    return {
-        "id": token.job_id,
-        "lease_no": token.lease_no,
-        "seq": token.seq,
-        "state": given.state,
-        "outcome": given.outcome,
-        "counted": given.counts,
-        "fault": None if given.fault is None else fault_text(given.fault),
-        "delay": None if delay is None else microseconds(delay),
-        "policy": given.policy,
-        "output": given.output,
-        "traceback": given.traceback,
-        "raw_output": given.raw_output,
-        "took": microseconds(given.duration_seconds),
-        "ago": microseconds(given.age_seconds),
-        "lane": lane_id,
-        "config": given.config,
-        **_used(given.usage),
-        **named_fault(given.fault),
-    }
+def settlement(given: Settlement, lane_id: int | None) -> Row:
+    """The columns of `settle`."""
+    fault, delay = given.fault, given.delay_seconds
+    return (
+        *given.token,
+        given.state,
+        given.outcome,
+        given.counts,
+        None if fault is None else fault_text(fault),
+        None if delay is None else microseconds(delay),
+        given.policy,
+        given.output,
+        given.traceback,
+        given.raw_output,
+        microseconds(given.duration_seconds),
+        microseconds(given.age_seconds),
+        lane_id,
+        given.config,
+        *(given.usage or _NOTHING_USED),
+        *_named(fault),
+    )
 
 
-def _used(usage: Usage | None) -> Values:
-    if usage is None:
-        return {"tokens_in": None, "tokens_out": None, "cost": None}
-    return usage._asdict()
-
-
-SUCCESS = ("id", "lease_no", "seq", "took", "ago", "output", "config")
+_NOTHING_USED = (None, None, None)
 
 
 def success(given: Settlement) -> Row | None:
-    """The columns of `SUCCESS`, where there is no more to a settlement than these tell."""
+    """The columns of `succeed`, where there is no more to a settlement than these tell."""
     if given.is_plain:  # a quick look, since most are so
         took, ago = given.duration_seconds * 1_000_000, given.age_seconds * 1_000_000
         return (*given.token, math.ceil(took), math.ceil(ago), None, None)
@@ -188,23 +177,21 @@ def success(given: Settlement) -> Row | None:
     return (*given.token, took, ago, given.output, given.config)
 
 
-def advance(given: Advance, lane_id: int) -> Values:
-    return {
-        "id": given.token.job_id,
-        "lease_no": given.token.lease_no,
-        "seq": given.token.seq,
-        "outcome": Outcome.ADVANCED,
-        "lane": lane_id,
-        "stage": given.lane.stage,
-        "output": given.output,
-        "counted": given.counts,
-        "policy": given.policy,
-        "took": microseconds(given.duration_seconds),
-        "ago": microseconds(given.age_seconds),
-        "raw_output": given.raw_output,
-        "config": given.config,
-        **_used(given.usage),
-    }
+def advance(given: Advance, lane_id: int) -> Row:
+    """The columns of `advance`."""
+    return (
+        *given.token,
+        lane_id,
+        given.lane.stage,
+        given.output,
+        given.counts,
+        given.policy,
+        microseconds(given.duration_seconds),
+        microseconds(given.age_seconds),
+        given.config,
+        given.raw_output,
+        *(given.usage or _NOTHING_USED),
+    )
 
 
 def ending(given: Settlement | Advance) -> Values:
@@ -306,10 +293,15 @@ def fault_text(fault: Fault) -> str:
 
 def named_fault(fault: Fault | None) -> Values:
     """What dead letters are found by: what went wrong, and what it is like."""
+    code, fingerprint = _named(fault)
+    return {"code": code, "fingerprint": fingerprint}
+
+
+def _named(fault: Fault | None) -> tuple[str | None, str | None]:
     if fault is None:
-        return {"code": None, "fingerprint": None}
+        return None, None
     # An application may have chosen a fingerprint of any length.
-    return {"code": str(fault.code), "fingerprint": fault.fingerprint[:LONGEST_NAME]}
+    return str(fault.code), fault.fingerprint[:LONGEST_NAME]
 
 
 def letters_filtered(given: LetterFilter, written: Written) -> Values:

@@ -24,8 +24,8 @@ import apsw
 
 from seawall.clock import Clock, SystemClock
 from seawall.errors import StoreError, StoreUnavailableError
-from seawall.store import forks, statements
-from seawall.store.backend import MIGRATION_SECONDS, STATEMENT_SECONDS, Row, Step, Values
+from seawall.store import forks, given, statements
+from seawall.store.backend import MIGRATION_SECONDS, STATEMENT_SECONDS, Batch, Row, Step
 from seawall.store.bell import Bell
 from seawall.store.inside import SAVEPOINTS
 from seawall.store.sqlite_connection import Connection, need_a_place, need_a_sound_sqlite, written
@@ -49,9 +49,6 @@ PRAGMA cache_size = -8192;
 PRAGMA temp_store = MEMORY;
 PRAGMA journal_size_limit = 67108864;
 """
-
-
-_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
 class SqliteBackend:
@@ -101,12 +98,12 @@ class SqliteBackend:
         with self._alone(write=name not in self._reads) as session:
             return session.all(name, **values)
 
-    def batch(self, name: str, rows: Sequence[Values], /, **values: object) -> list[Row]:
+    def batch(self, name: str, rows: Batch, /, **values: object) -> list[Row]:
         with self._alone(write=name not in self._reads) as session:
             return session.batch(name, rows, **values)
 
-    def enqueue_plain(self, columns: Sequence[str], rows: Sequence[Row]) -> list[Row]:
-        found = self.all("enqueue_plain", **self.table(columns, rows))
+    def enqueue_plain(self, rows: Sequence[Row]) -> list[Row]:
+        found = self.batch("enqueue_plain", rows)
         self.wake()
         return found
 
@@ -193,9 +190,6 @@ class SqliteBackend:
     def ids(self, ids: Sequence[int]) -> str:
         return json.dumps(ids)
 
-    def table(self, columns: Sequence[str], rows: Sequence[Row]) -> Values:  # noqa: ARG002
-        return {"rows": _json(rows)}
-
     def times(self, times: Sequence[datetime | None]) -> None:
         """Not needed here: see `claim`."""
 
@@ -279,6 +273,7 @@ class SqliteBackend:
             connection = Connection(self._path, flags, self._statement_seconds)
             connection.begin_to_keep_a_log()
             connection.execute(_PRAGMAS).fetchall()
+            given.make(connection)
         return connection
 
     def _opened_to_read(self) -> "Connection":
@@ -352,11 +347,13 @@ class _Session:
         self._connection.time_limit.begin()
         return self._connection.execute(self._sql[name], values).fetchall()
 
-    def batch(self, name: str, rows: Sequence[Values], /, **values: object) -> list[Row]:
+    def batch(self, name: str, rows: Batch, /, **values: object) -> list[Row]:
         values["now"] = self._now
-        given = [{**row, **values} for row in rows]
         self._connection.time_limit.begin()
-        return list(self._connection.executemany(self._sql[name], given))
+        if given.takes_a_table(name):
+            return given.run(self._connection, name, self._sql[name], rows, values)
+        each = [{**row, **values} for row in rows]
+        return list(self._connection.executemany(self._sql[name], each))
 
     def run(self, step: Step) -> list[Row]:
         values = step.values or {}

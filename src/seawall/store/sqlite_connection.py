@@ -23,6 +23,9 @@ class Connection(apsw.Connection):
     def __init__(self, path: str, flags: int, limit_seconds: float) -> None:
         with foreign.opening(self, path):
             super().__init__(path, flags=flags, statementcachesize=200)
+        # A plan must not hang on what is bound: SQLite would prepare the statement anew for each
+        # row of a batch, which takes far longer than to run it.
+        self.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self.time_limit = _Limit(limit_seconds)
         self.time_limit.begin()
         self.set_busy_handler(self.time_limit.wait)

@@ -2,8 +2,9 @@
 
 A file of `sql/DIALECT/` holds the statements of one verb. Each begins with its name and a promise,
 and one that writes a job's state names the moves of `states.py` that it can carry out; tests check
-both against the table. Every statement answers rows, so that nobody has to know which do. Both
-dialects have the same names in the same order; where they differ, a comment says why.
+both against the table. One that is run once for a whole table of rows names its columns. Every
+statement answers rows, so that nobody has to know which do. Both dialects have the same names in
+the same order; where they differ, a comment says why.
 """
 
 import re
@@ -17,6 +18,7 @@ from seawall.states import Move
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _MOVES = "-- moves: "
+_GIVEN = "-- given: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Statement:
     """The file it stands in."""
     promise: str
     moves: tuple[Move, ...]
+    given: tuple[str, ...]
+    """The columns of the rows that it takes all at once, if it does."""
     sql: str
 
 
@@ -56,12 +60,19 @@ def _statements(file: Traversable) -> Iterator[Statement]:
     for name, body in zip(parts[1::2], parts[2::2], strict=True):
         lines = body.splitlines()
         head = next(at for at, line in enumerate(lines) if not line.startswith("--"))
-        moves = [line.removeprefix(_MOVES) for line in lines[:head] if line.startswith(_MOVES)]
-        prose = [line for line in lines[:head] if not line.startswith(_MOVES)]
+        moves = _listed(_MOVES, lines[:head])
+        prose = [line for line in lines[:head] if not line.startswith((_MOVES, _GIVEN))]
         yield Statement(
             name=name,
             verb=file.name.removesuffix(".sql"),
             promise=" ".join(line.removeprefix("-- ") for line in prose),
-            moves=tuple(Move(move) for row in moves for move in row.split(", ")),
+            moves=tuple(map(Move, moves)),
+            given=tuple(_listed(_GIVEN, lines[:head])),
             sql="\n".join(lines[head:]).strip().removesuffix(";"),
         )
+
+
+def _listed(tag: str, lines: list[str]) -> list[str]:
+    """The words after a tag, which may stand on several lines."""
+    found = [line.removeprefix(tag) for line in lines if line.startswith(tag)]
+    return [word for line in found for word in line.split(", ")]

@@ -3,11 +3,17 @@
 -- to its next stage, running on under the same lease with tries 0. A stage that is
 -- no later one is not gone to.
 -- moves: advance
+-- given: id, lease_no, seq, lane, stage, output, counted, policy, took, ago, config, raw_output
+-- given: tokens_in, tokens_out, cost
 WITH given AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(%(rows)s) AS r (
-        id bigint, lease_no bigint, seq bigint, lane bigint, stage integer, output text,
-        counted boolean, policy text, took bigint, ago bigint, config text, raw_output text,
-        tokens_in bigint, tokens_out bigint, cost double precision
+    SELECT * FROM unnest(
+        %(id)s::bigint[], %(lease_no)s::bigint[], %(seq)s::bigint[], %(lane)s::bigint[],
+        %(stage)s::integer[], %(output)s::text[], %(counted)s::boolean[], %(policy)s::text[],
+        %(took)s::bigint[], %(ago)s::bigint[], %(config)s::text[], %(raw_output)s::text[],
+        %(tokens_in)s::bigint[], %(tokens_out)s::bigint[], %(cost)s::double precision[]
+    ) AS r (
+        id, lease_no, seq, lane, stage, output, counted, policy, took, ago, config, raw_output,
+        tokens_in, tokens_out, cost
     )
     ORDER BY id
 ),

@@ -70,6 +70,7 @@ SELECT position, id FROM given JOIN born USING (id);
 -- What `enqueue` does, for jobs that are due now and have neither key nor tags: most of them, and in
 -- bulk. None is written where a lane is gone. Where `tell` is set, whoever waits hears of it.
 -- moves: enqueue
+-- given: lane, stage, owner, codec, arguments, request_id
 WITH given AS MATERIALIZED (
     SELECT
         nextval('seawall.job_id_seq') AS id,

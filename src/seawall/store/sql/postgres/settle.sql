@@ -3,12 +3,19 @@
 -- and, where it has failed, its dead letter in one write. Where a cancel was asked for, what would
 -- go back to the queue is cancelled instead.
 -- moves: succeed, skip, retry, snooze, fail, stop
+-- given: id, lease_no, seq, state, outcome, counted, fault, delay, policy, output, traceback
+-- given: raw_output, took, ago, lane, config, tokens_in, tokens_out, cost, code, fingerprint
 WITH given AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(%(rows)s) AS r (
-        id bigint, lease_no bigint, seq bigint, state text, outcome text, counted boolean,
-        fault text, delay bigint, policy text, output text, traceback text, raw_output text,
-        took bigint, ago bigint, lane bigint, config text, tokens_in bigint, tokens_out bigint,
-        cost double precision, code text, fingerprint text
+    SELECT * FROM unnest(
+        %(id)s::bigint[], %(lease_no)s::bigint[], %(seq)s::bigint[], %(state)s::text[],
+        %(outcome)s::text[], %(counted)s::boolean[], %(fault)s::text[], %(delay)s::bigint[],
+        %(policy)s::text[], %(output)s::text[], %(traceback)s::text[], %(raw_output)s::text[],
+        %(took)s::bigint[], %(ago)s::bigint[], %(lane)s::bigint[], %(config)s::text[],
+        %(tokens_in)s::bigint[], %(tokens_out)s::bigint[], %(cost)s::double precision[],
+        %(code)s::text[], %(fingerprint)s::text[]
+    ) AS r (
+        id, lease_no, seq, state, outcome, counted, fault, delay, policy, output, traceback,
+        raw_output, took, ago, lane, config, tokens_in, tokens_out, cost, code, fingerprint
     )
     ORDER BY id
 ),
@@ -110,6 +117,7 @@ SELECT id, state, false FROM moved;
 -- Ends attempts that succeeded and of which there is nothing to tell but, perhaps, an output: what
 -- `settle` does, for what comes by the thousand. So only what differs from row to row travels.
 -- moves: succeed
+-- given: id, lease_no, seq, took, ago, output, config
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(
         %(id)s::bigint[], %(lease_no)s::bigint[], %(seq)s::bigint[], %(took)s::bigint[],

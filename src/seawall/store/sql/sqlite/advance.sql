@@ -2,38 +2,37 @@
 -- Ends each attempt whose token holds as a finished stage: its output is kept and the job moves
 -- to its next stage, running on under the same lease with tries 0. A stage that is
 -- no later one is not gone to.
--- The guard is the same in all five; the job moves last, because its row is what they ask.
+-- What does not hold is struck off first; the job moves last, because its row is what they ask.
 -- moves: advance
+-- given: id, lease_no, seq, lane, stage, output, counted, policy, took, ago, config, raw_output
+-- given: tokens_in, tokens_out, cost
+DELETE FROM given_advance AS given
+WHERE NOT EXISTS (
+    SELECT 1 FROM seawall_job AS job
+    WHERE job.id = given.id
+        AND job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
+        AND job.stage < given.stage AND EXISTS (SELECT 1 FROM seawall_lane WHERE id = given.lane)
+);
 INSERT INTO seawall_attempt (job, seq, lease_no, cycle, stage, worker, started_at,
     finished_at, outcome, counted, policy, config)
-SELECT id, :seq, :lease_no, cycle, stage, worker, :now - :ago - :took,
-    :now - :ago, 'advanced', :counted, :policy, :config
-FROM seawall_job
-WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
-    AND stage < :stage AND EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane);
+SELECT job.id, given.seq, given.lease_no, job.cycle, job.stage, job.worker,
+    :now - given.ago - given.took, :now - given.ago, 'advanced', given.counted, given.policy, given.config
+FROM given_advance AS given CROSS JOIN seawall_job AS job ON job.id = given.id;
 INSERT INTO seawall_output (job, stage, content)
-SELECT id, stage, :output
-FROM seawall_job
-WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
-    AND stage < :stage AND EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane)
-    AND :output IS NOT NULL
+SELECT job.id, job.stage, given.output
+FROM given_advance AS given CROSS JOIN seawall_job AS job ON job.id = given.id
+WHERE given.output IS NOT NULL
 ON CONFLICT (job, stage) DO UPDATE SET content = excluded.content;
 INSERT INTO seawall_evidence (job, seq, raw_output)
-SELECT id, :seq, :raw_output
-FROM seawall_job
-WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
-    AND stage < :stage AND EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane)
-    AND :raw_output IS NOT NULL;
+SELECT id, seq, raw_output FROM given_advance WHERE raw_output IS NOT NULL;
 INSERT INTO seawall_usage (job, seq, stage, run, owner, tokens_in, tokens_out, cost)
-SELECT id, :seq, stage, run, owner, :tokens_in, :tokens_out, :cost
-FROM seawall_job
-WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
-    AND stage < :stage AND EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane)
-    AND :tokens_in IS NOT NULL;
+SELECT job.id, given.seq, job.stage, job.run, job.owner, given.tokens_in, given.tokens_out, given.cost
+FROM given_advance AS given CROSS JOIN seawall_job AS job ON job.id = given.id
+WHERE given.tokens_in IS NOT NULL;
 UPDATE seawall_job
-SET state = 'running', lane = :lane, stage = :stage, seq = :seq, tries = 0, prefetched = 0,
-    claimed_at = :now, last_attempt_at = :now - :ago - :took,
-    started_at = coalesce(started_at, :now - :ago - :took)
-WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
-    AND stage < :stage AND EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane)
-RETURNING id, state, cancel_requested;
+SET state = 'running', lane = given.lane, stage = given.stage, seq = given.seq, tries = 0,
+    prefetched = 0, claimed_at = :now, last_attempt_at = :now - given.ago - given.took,
+    started_at = coalesce(started_at, :now - given.ago - given.took)
+FROM given_advance AS given
+WHERE seawall_job.id = +given.id  -- so that nobody looks for a job's row among what was given
+RETURNING seawall_job.id, state, cancel_requested;

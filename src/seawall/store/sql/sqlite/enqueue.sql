@@ -36,26 +36,29 @@ WHERE changes() = 1
 -- What `enqueue` does, for jobs that are due now and have neither key nor tags: most of them, and in
 -- bulk. None is written where a lane is gone. There is one writer, so their ids follow one another.
 -- moves: enqueue
-WITH given AS MATERIALIZED (
-    SELECT value ->> 0 AS lane, value ->> 1 AS stage, value ->> 2 AS owner
-    FROM json_each(:rows)
-    ORDER BY key
-)
+-- given: lane, stage, owner, codec, arguments, request_id
 INSERT INTO seawall_job (lane, state, due_at, due_set_at, stage, owner, created_at)
-SELECT lane, 'queued', :now, :now, stage, owner, :now FROM given
-WHERE NOT EXISTS (SELECT 1 FROM given WHERE lane NOT IN (SELECT id FROM seawall_lane));
+SELECT lane, 'queued', :now, :now, stage, owner, :now FROM given_enqueue_plain
+WHERE NOT EXISTS (
+    SELECT 1 FROM given_enqueue_plain WHERE lane NOT IN (SELECT id FROM seawall_lane)
+)
+ORDER BY rowid;
 INSERT INTO seawall_job_data (job, codec, arguments, request_id)
 SELECT
-    (SELECT seq - json_array_length(:rows) + 1 FROM sqlite_sequence WHERE name = 'seawall_job') + key,
-    value ->> 3, value ->> 4, value ->> 5
-FROM json_each(:rows)
-WHERE changes() > 0;
+    (SELECT seq FROM sqlite_sequence WHERE name = 'seawall_job')
+        - (SELECT count(*) FROM given_enqueue_plain) + rowid,
+    codec, arguments, request_id
+FROM given_enqueue_plain
+WHERE changes() > 0
+ORDER BY rowid;
 UPDATE seawall_tally SET jobs = jobs + changes() WHERE name = 'enqueued' AND changes() > 0;
 SELECT
-    key,
-    (SELECT seq - json_array_length(:rows) + 1 FROM sqlite_sequence WHERE name = 'seawall_job') + key
-FROM json_each(:rows)
-WHERE changes() > 0;
+    rowid - 1,
+    (SELECT seq FROM sqlite_sequence WHERE name = 'seawall_job')
+        - (SELECT count(*) FROM given_enqueue_plain) + rowid
+FROM given_enqueue_plain
+WHERE changes() > 0
+ORDER BY rowid;
 
 -- name: find_keys
 -- Who holds each of these keys, and with which arguments.
