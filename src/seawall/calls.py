@@ -26,6 +26,8 @@ from seawall.model import Token
 PATIENCE_SECONDS = 5.0
 """For how long a call waits in its handler, in all, before the job goes back to the queue."""
 SHORTEST_WAIT_SECONDS = 0.01
+LATE_SECONDS = 1.0
+"""What a right costs of that patience that came too late to be used."""
 LONGEST_AWAY_SECONDS = 600.0
 """For how long a job stays away at most: somebody may let go before what was said is over."""
 
@@ -40,6 +42,8 @@ class Ticket(NamedTuple):
     """It is at the upstream of the job's own lane, which counts it already."""
     token: Token
     """A name for it."""
+    use_by: float = math.inf
+    """Until when it may be used, by the clock of whoever gave it."""
 
 
 class Caller(Protocol):
@@ -47,6 +51,10 @@ class Caller(Protocol):
 
     def enter(self, upstream: str, units: dict[str, float]) -> Ticket | float:
         """The right to a call, or in how many seconds it may be had."""
+        ...
+
+    def stands(self, ticket: Ticket) -> bool:
+        """Whether the right to the call may still be used."""
         ...
 
     def leave(
@@ -57,6 +65,10 @@ class Caller(Protocol):
         used: dict[str, float] | None,
     ) -> bool:
         """The call has ended, so; whether an attempt that fails by it counts."""
+        ...
+
+    def leave_behind(self) -> None:
+        """The attempt has ended, its handler goes on, and perhaps its calls."""
         ...
 
 
@@ -85,17 +97,26 @@ class Call:
 
     def __enter__(self) -> Self:
         waited = 0.0
-        while (seconds := self._asked(waited)) > 0:
+        while (seconds := self._asked(waited)) > 0 or not self._stands():
             time.sleep(seconds)
-            waited += seconds
+            waited += seconds or LATE_SECONDS
         return self
 
     async def __aenter__(self) -> Self:
         waited = 0.0
-        while (seconds := await self._asked_aside(waited)) > 0:
+        while (seconds := await self._asked_aside(waited)) > 0 or not self._stands():
             await asyncio.sleep(seconds)
-            waited += seconds
+            waited += seconds or LATE_SECONDS
         return self
+
+    def _stands(self) -> bool:
+        """Whether what was let through may begin; if it came too late, it is given back."""
+        ticket, caller = self._ticket, self._caller
+        if ticket is None or caller is None or caller.stands(ticket):
+            return True
+        self._ticket = None
+        caller.leave(ticket, asyncio.CancelledError(), 0.0, {})
+        return False
 
     async def _asked_aside(self, waited: float) -> float:
         """`_asked`, in a thread. Whoever is stopped meanwhile gives back what it may get yet."""
@@ -140,6 +161,8 @@ class Call:
         caller: Caller | None = None if job is None else job.caller
         self._caller = caller
         if caller is not None:
+            if waited > PATIENCE_SECONDS:
+                raise UpstreamHeld(LATE_SECONDS)
             found = caller.enter(self.name, self._units)
             if not isinstance(found, Ticket):
                 if waited + found > PATIENCE_SECONDS:

@@ -149,6 +149,9 @@ class NoCalls:
             " name the upstream on the task: @app.task(upstream=…, isolated=True)"
         )
 
+    def leave_behind(self) -> None:
+        """There is nothing to leave."""
+
 
 _IMPORTING = False
 

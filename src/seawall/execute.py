@@ -8,6 +8,7 @@ that runs in a thread simply never waits.
 
 import asyncio
 import json
+import math
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -43,6 +44,7 @@ from seawall.telemetry import (
     LOGGER,
     Event,
     JobAdvanced,
+    JobCameLate,
     JobCancelled,
     JobReleased,
     JobSkipped,
@@ -92,12 +94,18 @@ class Work:
     """Who is told how its call at the upstream ended."""
     before: str | None = None
     """What the stage before left, wherever it was kept."""
+    use_by: float = math.inf
+    """This machine's clock until when its handler may be called."""
 
     def saw(self, fault: Fault | None, *, says_nothing: bool = False) -> bool:
         """Tell how the call ended; whether the attempt counts."""
         if self.witness is None:
             return True
         return self.witness.ended(self, fault, says_nothing=says_nothing)
+
+    def is_late(self) -> bool:
+        """Whether the right to begin is over."""
+        return self.app.clock.monotonic() > self.use_by
 
     def elapsed(self) -> float:
         return max(0.0, self.app.clock.monotonic() - self.begun)
@@ -121,6 +129,10 @@ class Witness(Protocol):
 
 class KilledError(FaultError):
     """The handler's process ended before it could answer: killed by us, or by something else."""
+
+
+class TooLateError(Exception):
+    """What let the attempt through was for an earlier moment: its handler was not called."""
 
 
 class ElsewhereError(Exception):
@@ -155,6 +167,7 @@ def begun(
     lease_seconds: float,
     claimed: float,
     witness: Witness | None = None,
+    use_by: float = math.inf,
 ) -> Work:
     """The attempt that a claim gives the right to; its handler is about to be called."""
     token, lane = claim.token, claim.lane
@@ -177,8 +190,9 @@ def begun(
     begun_at = app.clock.monotonic()
     called = not task.isolated
     return Work(
-        app, task, claim, current, lease_seconds, claimed, begun_at, called, witness=witness
-    )
+        app, task, claim, current, lease_seconds, claimed, begun_at, called, witness=witness,
+        use_by=use_by,
+    )  # fmt: skip
 
 
 async def carry_out(work: Work, invoke: Invoke) -> End:
@@ -190,6 +204,8 @@ async def carry_out(work: Work, invoke: Invoke) -> End:
             if work.claim.input is not None:
                 work.before = await recalled(work.app, work.task, work.claim.input)
             args, kwargs = call_of(work.app, work.claim, work.before)
+            if work.is_late():
+                raise TooLateError  # noqa: TRY301 - as where its process says so
             value = await invoke(work, args, kwargs)
         if isinstance(value, BaseException):
             raise value  # noqa: TRY301 - returned or raised, it is the same news
@@ -224,6 +240,8 @@ def ended(work: Work, came_to: CameTo) -> End:  # noqa: PLR0911 - one for each w
                 return _judged(work, came_to)
             case asyncio.CancelledError() | KilledError() if work.stop is not None:
                 return _stopped(work, work.stop)
+            case TooLateError():
+                return _came_late(work)
             case _:
                 fault = fault_of(work.app, came_to, work.store_now())
                 return _judged(work, fault, came_to)
@@ -258,6 +276,12 @@ def _stopped(work: Work, why: Stop) -> End:
         Release(token=work.claim.token, duration_seconds=work.elapsed()),
         [_event(work, JobReleased, State.QUEUED)],
     )
+
+
+def _came_late(work: Work) -> End:
+    """It never began: the job goes back to its place, to be let through again."""
+    work.saw(None, says_nothing=True)
+    return End(Release(token=work.claim.token), [_event(work, JobCameLate, State.QUEUED)])
 
 
 def fault_of(app: Seawall, error: BaseException, now: datetime) -> Fault:

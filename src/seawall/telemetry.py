@@ -187,6 +187,17 @@ class JobReleased(JobEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobCameLate(JobEvent):
+    name: ClassVar[str] = "job_came_late"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "A job that its upstream's limit for a minute let through could not begin within a second:"
+        " it was handed back uncharged, to be let through again. Said often, its worker or the"
+        " store is too busy."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseLost(JobEvent):
     name: ClassVar[str] = "lease_lost"
     level: ClassVar[int] = logging.WARNING
@@ -412,7 +423,8 @@ class UpstreamNeedsYou(Event):
     name: ClassVar[str] = "upstream_needs_you"
     level: ClassVar[int] = logging.ERROR
     meaning: ClassVar[str] = (
-        "An upstream is held for a reason that no waiting mends: credentials, configuration, quota."
+        "An upstream is held for a reason that waiting may not mend: credentials, configuration,"
+        " quota, or, every tenth time in a row, perhaps the jobs that are left."
     )
 
     upstream: str
@@ -478,6 +490,7 @@ EVENTS: tuple[type[Event], ...] = (
     JobSnoozed,
     JobCancelled,
     JobReleased,
+    JobCameLate,
     RetryScheduled,
     GaveUp,
     ConfigMissing,

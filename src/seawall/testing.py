@@ -28,6 +28,7 @@ from typing import Any
 from seawall.app import Seawall
 from seawall.clock import ManualClock
 from seawall.decisions import gate as gates
+from seawall.decisions import gate_text
 from seawall.errors import SeawallError
 from seawall.execute import End, Stop, Work, begun, carry_out
 from seawall.store import Claim, Progress, Result, Store, Wanted, open_store
@@ -165,7 +166,7 @@ class World:
         """Jobs of upstreams under watch that are not held: nobody counts their calls here."""
         claims: list[Claim] = []
         for each in self.store.watched():
-            upstream, gate = self.app.upstreams.of(each.name), gates.read(each.state)
+            upstream, gate = self.app.upstreams.of(each.name), gate_text.read(each.state)
             held = gates.held_until(upstream, gate, self.clock.now().timestamp())
             if held is None and len(claims) < free:
                 with self.store.govern(each.name, wait=True) as desk:

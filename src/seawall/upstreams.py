@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from seawall.decisions import breaker as breakers
 from seawall.decisions import gate as gates
+from seawall.decisions import gate_text
 from seawall.decisions.backoff import LONGEST_SECONDS, Backoff
 from seawall.decisions.gate import Gate
 from seawall.decisions.upstream import Upstream, family
@@ -46,6 +47,8 @@ class UpstreamView:
     share: float
     """How much of the usual is let through: less than 1 while it is let go again."""
     reason: str
+    openings: int
+    """How often it was held in a row, with no recovery between; 0 while it is well."""
     waiting: int
     """Its jobs that are due."""
     later: int
@@ -151,7 +154,7 @@ class Upstreams:
     def _view(
         self, name: str, state: str, behind: "dict[str, list[Backlog]]", now: float
     ) -> UpstreamView:
-        upstream, gate = self.of(name), gates.read(state)
+        upstream, gate = self.of(name), gate_text.read(state)
         lanes = behind.get(name, [])
         seen = self._keeper.store.observed(name, within_seconds=gates.window_seconds(upstream))
         lately = [each for each in seen if each.second > now - LATELY_SECONDS]
@@ -167,6 +170,7 @@ class Upstreams:
             held_until=_moment(until),
             share=breakers.admission(upstream.breaker, current, now).share,
             reason=gate.why,
+            openings=0 if current.phase is breakers.Phase.CLOSED else current.episode,
             waiting=sum(each.due for each in lanes),
             later=sum(each.later for each in lanes),
             running=sum(each.running for each in lanes),
@@ -216,7 +220,7 @@ class Upstreams:
             if desk is None:
                 raise AssertionError("whoever waits is let in")
             now = desk.now.timestamp()
-            gate = gates.read(desk.state)
+            gate = gate_text.read(desk.state)
             before = breakers.at(upstream.breaker, gate.breaker, now)
             until = float("inf") if seconds is None else now + seconds
             if to is None and before.forced is None and before.phase is not breakers.Phase.CLOSED:
@@ -239,7 +243,7 @@ def settle_down(desk: "Desk", upstream: Upstream, gate: Gate, *, knows: bool = T
         return
     until = gates.held_until(upstream, gate, now)
     desk.keep(
-        gates.written(gate),
+        gate_text.written(gate),
         gated=not knows or gates.is_gated(upstream, gate, now),
         held_until=_moment(until),
         reason=gate.why,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from seawall.decisions import breaker as breakers
 from seawall.decisions import gate as gates
+from seawall.decisions import gate_text
 from seawall.decisions import limits as bounds
 from seawall.decisions.budget import RetryBudget
 from seawall.decisions.gate import Gate
@@ -253,7 +254,7 @@ def _at_upstream(
     if not job.upstream:
         return []
     text = next((each.state for each in store.watched() if each.name == job.upstream), "")
-    seen = _Seen(upstreams.of(job.upstream), gates.read(text), now.timestamp())
+    seen = _Seen(upstreams.of(job.upstream), gate_text.read(text), now.timestamp())
     lines = _shut(seen)
     if lines or job.due_at > now:
         return lines
@@ -279,17 +280,28 @@ def _shut(seen: _Seen) -> list[str]:
     if state.forced == "closed" or state.phase is breakers.Phase.CLOSED:
         return []
     if state.phase is breakers.Phase.OPEN:
-        return [
-            (
-                f"{seen.its} is held{reason}, for another {span(left)}: then it is probed, and once"
-                f" it is well its jobs go on by themselves. Meanwhile {free}."
-            )
-        ]
-    few = "one call" if breaker.probes == 1 else f"{breaker.probes:,} calls"
-    return [
-        (
+        line = (
+            f"{seen.its} is held{reason}, for another {span(left)}: then it is probed, and once"
+            f" it is well its jobs go on by themselves. Meanwhile {free}."
+        )
+    else:
+        few = "one call" if breaker.probes == 1 else f"{breaker.probes:,} calls"
+        line = (
             f"{seen.its} was held{reason} and is being probed, with {few} at a time: once it is"
             f" well its jobs go on by themselves. Meanwhile {free}."
+        )
+    return [line, *_in_vain(seen.upstream.name, state.episode)]
+
+
+def _in_vain(name: str, openings: int) -> list[str]:
+    """What to do about one that has been probed again and again."""
+    if openings < gates.MANY_OPENINGS:
+        return []
+    return [
+        (
+            f"It was held {openings:,} times in a row. If it is well, what fails are the jobs that"
+            " are left, and no probe of theirs can tell: to let each of them use up its tries:"
+            f" seawall force {name} closed --for 10m"
         )
     ]
 

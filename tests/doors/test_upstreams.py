@@ -8,6 +8,7 @@ import pytest
 
 from seawall import Upstream
 from seawall.decisions import gate as gates
+from seawall.decisions import gate_text
 from seawall.decisions.backoff import Backoff
 from seawall.decisions.breaker import Breaker
 from seawall.store import Lane, Observation, Scope, open_store
@@ -46,7 +47,7 @@ def url(request, seawall):
 def decided(store, upstream, step):
     """Decide about it, as a worker does."""
     with store.govern(upstream.name, wait=True) as desk:
-        gate = step(upstream, gates.read(desk.state), desk.now.timestamp())
+        gate = step(upstream, gate_text.read(desk.state), desk.now.timestamp())
         settle_down(desk, upstream, gate)
 
 
@@ -283,11 +284,11 @@ def test_whoever_decides_without_the_application_forgets_nothing_that_is_counted
     with open_store(URL) as store:
         (row,) = store.watched()
         assert row.gated
-        assert gates.read(row.state).limits.places[0][:2] == ("w1", 2)
+        assert gate_text.read(row.state).limits.places[0][:2] == ("w1", 2)
     seawall("force", "openai", "closed", "--app", app)
     seawall("resume", "openai", "--app", app)
     with open_store(URL) as store:
-        assert gates.read(store.watched()[0].state).limits.places[0][:2] == ("w1", 2)
+        assert gate_text.read(store.watched()[0].state).limits.places[0][:2] == ("w1", 2)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from seawall import (
     Upstream,
     upstream,
 )
+from seawall.model import Lane, NewJob
 from seawall.states import State
 from tests.life.world import await_state, enqueued, eventually, states
 
@@ -139,10 +140,10 @@ def test_jobs_that_always_fail_do_not_keep_the_breaker_open(app, store, hire, pr
     await_state(store, State.SUCCEEDED, *good)
 
 
-def test_a_worker_that_alone_saw_calls_inside_handlers_fail_finds_out_when_they_do_not(
+def test_a_worker_that_alone_calls_something_inside_its_handlers_decides_about_it_for_all(
     app, store, hire, url
 ):
-    """Another that calls nothing is alive: so the fleet has no quorum, and this one decides alone."""
+    """Another that never calls it is alive, and is not waited for."""
     app.upstream(Upstream("vision", breaker=QUICK))
     down, ever = threading.Event(), Order()
     down.set()
@@ -161,13 +162,28 @@ def test_a_worker_that_alone_saw_calls_inside_handlers_fail_finds_out_when_they_
     hire(app, concurrency=4)
     eventually(lambda: len(store.workers(within_seconds=30)) == 2)
     ids = enqueued(store, *[draw.job(n) for n in range(30)])
-    eventually(lambda: len(ever.begun) >= 5)
+    eventually(lambda: any(each.held_until for each in store.watched()))
     time.sleep(1.0)
     assert len(ever.begun) <= 5 + 4 + 8, "and one probe for each opening"
     assert states(store, ids)[State.FAILED] == 0
     down.clear()
     await_state(store, State.SUCCEEDED, *ids)
     idle.close()
+
+
+@pytest.mark.parametrize("what", ["retry", "gated"])
+def test_what_waits_for_an_upstream_that_no_task_names_any_more_is_found_all_the_same(
+    app, store, hire, what
+):
+    """Retries wait in lanes of their own, what is gated at its desk: somebody must look there."""
+    lane = Lane(task="write", upstream="words", retry=what == "retry")
+    (answer,) = store.enqueue([NewJob(lane=lane, arguments="{}")])
+    if what == "gated":
+        with store.govern("words") as desk:
+            desk.keep("{}", gated=True)
+    app.task(name="write")(lambda: None)
+    hire(app)
+    await_state(store, State.SUCCEEDED, answer.job_id)
 
 
 def test_a_quota_that_is_used_up_holds_the_upstream_for_long_and_calls_for_people(

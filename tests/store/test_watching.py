@@ -551,7 +551,7 @@ def test_dropped_and_kept_at_one_desk_the_last_word_counts(store):
     assert [each.state for each in store.watched()] == ["b"]
 
 
-def test_a_desk_knows_how_many_workers_are_alive(store, clock):
+def test_a_desk_knows_which_workers_are_alive(store, clock):
     for n in range(3):
         store.appear(
             Presence(
@@ -561,9 +561,26 @@ def test_a_desk_knows_how_many_workers_are_alive(store, clock):
         clock.advance(10)
 
     with store.govern("api") as desk:
-        assert [desk.workers(within_seconds=within) for within in (60, 20, 0)] == [3, 2, 0]
-        with pytest.raises(ValueError, match="within_seconds"):
-            desk.workers(within_seconds=-1)
+        alive = [desk.workers(within_seconds=within) for within in (60, 20, 0)]
+    named = [[each.presence.worker for each in workers] for workers in alive]
+    assert named == [["w0", "w1", "w2"], ["w1", "w2"], []]
+
+
+def test_a_desk_knows_the_lanes_of_exactly_its_upstream(store):
+    enqueued(store, *(new_job(lane=lane) for lane in (API, AGAIN, MINE, OTHER, SHOP)))
+    with store.govern("api") as desk:
+        assert set(desk.lanes()) == {API, AGAIN, MINE}
+    with store.govern("nobody's") as desk:
+        assert desk.lanes() == []
+
+
+@on_postgres
+def test_whoever_falls_asleep_at_a_desk_loses_it_long_before_the_others_leases_are_over(store):
+    with store.govern("api") as desk:
+        (waits,) = desk._session.connection.execute(
+            "SELECT current_setting('idle_in_transaction_session_timeout')"
+        ).fetchone()
+    assert waits == "5s"
 
 
 @pytest.mark.parametrize(

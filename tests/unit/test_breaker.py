@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from seawall.decisions.backoff import Backoff
 from seawall.decisions.breaker import (
     Admission,
+    AskedToWait,
     Breaker,
     BreakerState,
     Failed,
@@ -1007,3 +1008,11 @@ def test_only_faults_that_speak_of_the_upstream_count_against_it(code):
     bad = code in (FaultCode.TIMEOUT, FaultCode.UNAVAILABLE, FaultCode.UPSTREAM_ERROR)
     assert event == (Failed(3.0, "p") if bad else Ignored("p"))
     assert event_of(None, seconds=3.0, probe="p") == Succeeded(3.0, "p")
+
+
+@pytest.mark.parametrize("asked", [86_401, 1e9, 1e10])
+def test_one_that_asks_for_years_is_probed_after_a_day(asked):
+    breaker = Breaker()
+    state = step(breaker, BreakerState(), AskedToWait(asked), START)
+    assert at(breaker, state, START + 86_399).phase is Phase.OPEN
+    assert at(breaker, state, START + 1.1 * 86_400).phase is Phase.HALF_OPEN

@@ -28,6 +28,9 @@ class Door:
             self.answers.pop(0) if self.answers else Ticket(name, "", units, False, Token(0, 0, 1))
         )
 
+    def stands(self, ticket):
+        return ticket.use_by > 0
+
     def leave(self, ticket, error, seconds, used):
         self.left.append((ticket.upstream, type(error)))
         self.gone.set()
@@ -94,3 +97,36 @@ def test_a_job_stays_away_for_as_long_as_it_must_but_looks_again_now_and_then(se
     ):
         raise AssertionError("it was not let in")
     assert held.value.seconds == min(seconds, LONGEST_AWAY_SECONDS)
+
+
+def late(name="words"):
+    return Ticket(name, "", {"tokens": 5.0}, False, Token(0, 0, 1), -1.0)
+
+
+def test_what_comes_too_late_to_be_used_is_given_back_and_asked_for_anew():
+    door = Door(late(), late())
+    door.may.set()
+    with made_current(job(door)), upstream("words").reserve(tokens=5) as call:
+        assert door.left == [("words", asyncio.CancelledError)] * 2
+        call.settle(tokens=3)
+    assert door.left[2:] == [("words", type(None))]
+
+
+def test_the_same_in_an_async_handler():
+    door = Door(late())
+    door.may.set()
+
+    async def run():
+        async with upstream("words"):
+            assert door.left == [("words", asyncio.CancelledError)]
+
+    with made_current(job(door)):
+        asyncio.run(run())
+
+
+def test_whoever_never_comes_in_time_goes_back_to_the_queue():
+    door = Door(*[late() for _ in range(100)])
+    door.may.set()
+    with made_current(job(door)), pytest.raises(UpstreamHeld), upstream("words"):
+        raise AssertionError("it was never let through")
+    assert 1 < len(door.left) < 10

@@ -573,6 +573,20 @@ def test_an_attempt_that_the_worker_gives_up_is_handed_back(app, world, why):
     assert [event.name for event in end.events] == ["job_released"]
 
 
+@pytest.mark.parametrize("late_seconds", [0.0, 0.01])
+def test_a_handler_is_not_called_after_the_moment_that_it_was_let_through_for(
+    app, world, late_seconds
+):
+    work = stopped_work(app, world)
+    work.use_by = world.clock.monotonic() - late_seconds
+    end = without_waiting(carry_out(work, called))
+    if not late_seconds:
+        assert end.write.outcome is Outcome.SUCCEEDED
+        return
+    assert end.write == Release(token=work.claim.token)
+    assert [event.name for event in end.events] == ["job_came_late"]
+
+
 @pytest.mark.parametrize(("stop", "expected"), [
     (Stop.CANCEL, Outcome.CANCELLED), (Stop.TIMEOUT, Outcome.RETRIED), (Stop.SHUTDOWN, None), (None, Outcome.FAILED),
 ])  # fmt: skip

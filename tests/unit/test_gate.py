@@ -9,6 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from seawall.decisions import gate as gates
+from seawall.decisions import gate_text
 from seawall.decisions import limits as bounds
 from seawall.decisions.backoff import Backoff
 from seawall.decisions.breaker import (
@@ -25,7 +26,8 @@ from seawall.decisions.breaker import (
     at,
 )
 from seawall.decisions.budget import RetryBudget
-from seawall.decisions.gate import DENIED, FAILING, Gate, Seen
+from seawall.decisions.evidence import Seen
+from seawall.decisions.gate import DENIED, FAILING, Gate
 from seawall.decisions.limits import Limits, LimitState
 from seawall.decisions.tally import Tally
 from seawall.decisions.upstream import Upstream
@@ -189,13 +191,13 @@ def test_what_was_written_is_read_as_it_was(life):
     _, gate, _ = life
     # What calls came to is told each time anew: the breaker's own book of them is not kept.
     kept = replace(gate, breaker=replace(gate.breaker, tally=Tally()))
-    assert gates.read(gates.written(gate)) == kept
+    assert gate_text.read(gate_text.written(gate)) == kept
 
 
 @given(lives())
 def test_whoever_reads_it_decides_as_whoever_wrote_it(life):
     upstream, gate, now = life
-    again = gates.read(gates.written(gate))
+    again = gate_text.read(gate_text.written(gate))
     for later in (0, 1, 30, 100, 1_000):
         when = now + later
         assert let(upstream, again, when) == let(upstream, gate, when)
@@ -215,7 +217,7 @@ def test_a_gate_of_which_everything_is_said_is_kept_whole():
         owners=(("ann", LimitState((), (("w1", 2, START),))),),
         retries=Tally(((1_800_000_000, (0, 4)),)),
     )  # fmt: skip
-    assert gates.read(gates.written(gate)) == gate
+    assert gate_text.read(gate_text.written(gate)) == gate
 
 
 @pytest.mark.parametrize("text", [
@@ -224,7 +226,7 @@ def test_a_gate_of_which_everything_is_said_is_kept_whole():
     '{"retries": [[1]]}', '{"retries": 7}', '{"limits": {"used_until": {"x": "soon"}, "places": {}}}',
 ])  # fmt: skip
 def test_what_nobody_can_read_is_a_new_gate_and_stops_nobody(text):
-    assert gates.read(text) == Gate()
+    assert gate_text.read(text) == Gate()
 
 
 def test_a_new_gate_lets_everybody_through_and_need_not_be_written():
@@ -269,6 +271,22 @@ def test_what_one_worker_alone_has_seen_stops_nobody_else(alive, failures, well,
     good = seen("w2", well=well)
     gate = watched(PLAIN, bad, good, alive=alive)
     assert gate == Gate()
+
+
+@given(failures=st.integers(1, 100), more=st.integers(9, 1_000))
+def test_a_failure_now_and_then_of_others_does_not_make_one_broken_host_the_fleets(failures, more):
+    """However quickly the broken one fails: the others have seen that it answers."""
+    before = [seen("w2", START - 5, well=failures * more, failures=failures)]
+    gate = watched(PLAIN, *before, seen("w1", START, failures=500))
+    assert gate == Gate()
+
+
+def test_what_a_worker_saw_last_is_what_it_says():
+    """It was well for as long as anybody looks back, and has just gone away."""
+    before = [seen(worker, START - 90 + n, well=50) for worker in ("w1", "w2") for n in range(80)]
+    gone = [seen("w1", START, failures=5), seen("w2", START, failures=5)]
+    assert watched(PLAIN, *before, *gone).breaker.phase is Phase.OPEN
+    assert watched(PLAIN, *before, gone[0], seen("w2", START, well=5)).breaker == BreakerState()
 
 
 def test_the_only_worker_there_is_speaks_for_the_fleet():
@@ -342,9 +360,9 @@ def test_where_anything_else_came_of_a_call_a_few_denials_are_nobodys_matter(den
 def test_slow_calls_open_it_where_they_may():
     breaker = Breaker(open=MINUTE, slow_call_seconds=3.0)
     rows = [seen(worker, well=12, slow=12) for worker in ("w1", "w2")]
-    told = [row._replace(failures=1) for row in rows]  # a quorum has seen something
-    assert watched(replace(PLAIN, breaker=breaker), *told).breaker.phase is Phase.OPEN
-    assert watched(PLAIN, *told).breaker.phase is Phase.CLOSED
+    assert watched(replace(PLAIN, breaker=breaker), *rows).breaker.phase is Phase.OPEN
+    assert watched(replace(PLAIN, breaker=breaker), rows[0]).breaker.phase is Phase.CLOSED
+    assert watched(PLAIN, *rows).breaker.phase is Phase.CLOSED
 
 
 # ── What is told ─────────────────────────────────────────────────────────────────────────────────
@@ -561,7 +579,7 @@ def test_the_text_of_a_gate_is_json_and_small():
     gate = Gate()
     for worker in range(100):
         gate = begun(replace(PLAIN, concurrency=1_000), gate, 10, START, holder=f"w{worker}")
-    text = gates.written(gate)
+    text = gate_text.written(gate)
     assert json.loads(text)["limits"]["places"]["w7"] == [10, START + HOLD]
     assert len(text) < 5_000
 

@@ -1,17 +1,25 @@
 """A worker's side of the upstreams, with a real store in memory and a clock that stands still."""
 
+import math
+import random
 import threading
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 from seawall import Backoff, Breaker, Fault, FaultCode, FaultError, Seawall, Upstream
 from seawall.calls import Ticket
+from seawall.decisions import gate as gates
 from seawall.errors import StoreUnavailableError
-from seawall.execute import begun
-from seawall.store import Wanted
+from seawall.execute import begun, ended
+from seawall.model import Lane
+from seawall.states import State
+from seawall.store import Observed, Presence, Wanted
 from seawall.store.values import MOST_ROWS
 from seawall.testing import in_memory
 from seawall.worker.core import Core
+from seawall.worker.deciding import GRANT_SECONDS, callers
 from seawall.worker.events import Turn, Turned
 from seawall.worker.governor import Governor
 from seawall.worker.news import News
@@ -38,7 +46,8 @@ class Hands:
             for owner in {c.lane.owner for c in mine}
         }
 
-    def take(self, claims):
+    def take(self, claims, use_by):
+        self.use_by = use_by
         self.held.update({claim.token: claim for claim in claims})
 
     def has(self, token):
@@ -65,7 +74,7 @@ class Hired:
             claim,
             lease_seconds=LEASE_SECONDS,
             claimed=self.app.clock.monotonic(),
-            witness=self.governor,
+            witness=self.governor.seeing,
         )
         return work.saw(fault)
 
@@ -73,10 +82,10 @@ class Hired:
         """Plain claims that end badly, as the clerk would tell of them."""
         wanted = Wanted("somebody", None, tuple(self.app.tasks), times, LEASE_SECONDS)
         claims = store.claim(wanted)
-        self.hands.take(claims)
+        self.hands.take(claims, math.inf)
         for claim in claims:
             self.ends(claim, FAILED)
-        store.observe(self.governor.observations())
+        store.observe(self.governor.seeing.observations())
         self.governor.attend(0)
 
 
@@ -159,10 +168,10 @@ def test_what_a_person_forces_closed_is_not_stopped_by_what_a_worker_saw_alone(w
     one = Hired(world, "one")
     for claim in one.claims(5):
         one.ends(claim, FAILED)
-    assert one.governor.shut()[0] == {"words"}
+    assert one.governor.watches.shut()[0] == {"words"}
     world.app.upstreams.force("words", "closed")
     assert len(one.claims(5)) == 5
-    assert one.governor.shut()[0] == frozenset()
+    assert one.governor.watches.shut()[0] == frozenset()
 
 
 def test_where_nothing_is_let_through_for_a_while_nobody_asks_again_before(world, monkeypatch):
@@ -201,10 +210,10 @@ def test_of_more_upstreams_than_a_batch_has_rows_the_rest_is_told_the_next_time(
     told = []
     wanted = Wanted("one", None, ("t",), MOST_ROWS, LEASE_SECONDS)
     while claims := world.store.claim(wanted):
-        one.hands.take(claims)
+        one.hands.take(claims, math.inf)
         for claim in claims:
             one.ends(claim)
-    while seen := one.governor.observations():
+    while seen := one.governor.seeing.observations():
         world.store.observe(seen)
         told += [each.upstream for each in seen]
     assert sorted(told) == sorted(names)
@@ -247,7 +256,7 @@ def test_a_call_inside_a_handler_ends_also_while_the_store_is_away(world, monkey
     world.app.upstream(Upstream("vision", concurrency=1))
     one = Hired(world, "one")
     claim, *_ = one.claims()
-    caller = one.governor.caller(claim)
+    caller = one.governor.inside.caller(claim)
     ticket = caller.enter("vision", {})
     assert isinstance(ticket, Ticket)
     assert isinstance(caller.enter("vision", {}), float)
@@ -266,7 +275,7 @@ def test_a_probe_inside_a_handler_keeps_its_slot_for_as_long_as_it_takes(world):
     world.app.upstream(Upstream("vision", breaker=QUICK))
     one, other = Hired(world, "one"), Hired(world, "other")
     claim, another, *_ = world.store.claim(Wanted("one", None, ("t",), 8, LEASE_SECONDS))
-    caller, waits = one.governor.caller(claim), other.governor.caller(another)
+    caller, waits = one.governor.inside.caller(claim), other.governor.inside.caller(another)
     for _ in range(5):
         caller.leave(caller.enter("vision", {}), FaultError(FaultCode.UNAVAILABLE, "down"), 0, None)
     one.governor.attend(0)
@@ -276,9 +285,229 @@ def test_a_probe_inside_a_handler_keeps_its_slot_for_as_long_as_it_takes(world):
     for _ in range(10):
         world.advance(20)
         one.governor.restate()
-        other.governor.look()
+        other.governor.watches.look()
         assert isinstance(waits.enter("vision", {}), float)
     caller.leave(probe, None, 200, None)
     one.governor.attend(0)
-    other.governor.look()
+    other.governor.watches.look()
     assert isinstance(waits.enter("vision", {}), Ticket)
+
+
+# --- who makes a quorum -----------------------------------------------------------------------
+
+
+def present(worker, *, tasks=("t",), queues=None, stopping=False):
+    return Presence(
+        worker=worker, host="h", pid=1, version="1", queues=queues, tasks=tasks, concurrency=1,
+        stopping=stopping,
+    )  # fmt: skip
+
+
+def saw(worker):
+    return Observed(worker, 1, 1, 0, 1, 0, 0, 5)
+
+
+@pytest.mark.parametrize(("worker", "seen", "counts"), [
+    (present("w"), [], True),
+    (present("w", queues=("default",)), [], True),
+    (present("w", queues=("elsewhere",)), [], False),
+    (present("w", tasks=("other",)), [], False),
+    (present("w", tasks=("other",)), [saw("w")], True),
+    (present("w", tasks=("other",)), [saw("somebody")], False),
+    (present("w", stopping=True), [saw("w")], False),
+])  # fmt: skip
+def test_whoever_may_call_it_is_one_of_its_callers(worker, seen, counts):
+    lanes = [Lane(task="t", upstream="words"), Lane(task="t", upstream="words", retry=True)]
+    assert callers([worker], lanes, seen) == counts
+
+
+def test_workers_that_never_call_an_upstream_do_not_keep_it_from_being_held(world):
+    asked(world, breaker=QUICK)
+    one = Hired(world, "one")
+    world.store.appear(present("one"))
+    for n in range(5):
+        world.store.appear(present(f"mail-{n}", queues=("mail",)))
+        world.store.appear(present(f"other-{n}", tasks=("other",)))
+    one.fails(world.store)
+    assert [each.phase for each in world.app.upstreams] == ["open"]
+
+
+def test_a_worker_that_could_call_it_and_has_not_yet_is_waited_for(world):
+    asked(world, breaker=QUICK)
+    one = Hired(world, "one")
+    world.store.appear(present("one"))
+    world.store.appear(present("two"))
+    one.fails(world.store)
+    assert [each.phase for each in world.app.upstreams] == ["closed"]
+    assert one.governor.watches.shut()[0] == {"words"}
+
+
+# --- jobs that always fail --------------------------------------------------------------------
+
+
+def settled(world, hired, claim, fault):
+    """The end of an attempt, as it is written."""
+    del hired.hands.held[claim.token]
+    now = world.app.clock.monotonic()
+    seeing = hired.governor.seeing
+    work = begun(world.app, claim, lease_seconds=LEASE_SECONDS, claimed=now, witness=seeing)
+    world.store.settle([ended(work, fault).write], seeing.observations())
+    hired.governor.attend(0)
+
+
+def all_fail(world, hired):
+    """Whatever may begin now."""
+    plain = world.store.claim(Wanted("one", None, ("t",), 8, LEASE_SECONDS))
+    hired.hands.take(plain, math.inf)
+    for claim in [*plain, *hired.claims()]:
+        settled(world, hired, claim, FAILED)
+
+
+def test_where_only_jobs_are_left_that_always_fail_people_are_told_and_none_dies_of_probing(
+    world, caplog
+):
+    """No probe of theirs can tell whether the upstream is well: a person can."""
+    ids = asked(world, breaker=QUICK, many=6, retry_budget=None)
+    one = Hired(world, "one")
+    for _ in range(400):
+        all_fail(world, one)
+        world.advance(6)
+        (shown,) = world.app.upstreams
+        if shown.openings == 2 * gates.MANY_OPENINGS:
+            break
+    jobs = list(world.store.jobs([each.id for each in ids]).values())
+    assert {job.state for job in jobs} == {State.QUEUED}
+    assert sum(job.tries for job in jobs) <= 5, "what opened it, and no probe"
+    told = [record.seawall for record in caplog.records if hasattr(record, "seawall")]
+    told = [each for each in told if each["event"] == "upstream_needs_you"]
+    assert [each["reason"] for each in told] == [
+        f"its calls fail, {n} times in a row" for n in (10, 20)
+    ]
+    assert "seawall force words closed" in told[0]["advice"]
+    assert any("seawall force words closed" in line for line in world.app.why(ids[0].id).lines)
+    # So they use up their tries, each for itself.
+    world.app.upstreams.force("words", "closed")
+    for _ in range(400):
+        world.advance(60)
+        all_fail(world, one)
+        if world.store.counts()[State.FAILED] == len(ids):
+            break
+    assert world.store.counts()[State.FAILED] == len(ids)
+
+
+def test_a_probe_that_fails_where_another_succeeded_speaks_for_itself(world):
+    asked(world, breaker=replace(QUICK, probes=2, successes_to_close=3, failures_to_reopen=2))
+    one = Hired(world, "one")
+    one.fails(world.store)
+    world.advance(6)
+    (good,), (bad,) = one.claims(), one.claims()
+    assert one.ends(good)
+    one.governor.restate()
+    assert one.ends(bad, FAILED), "it counts"
+
+
+# --- what is said in time ---------------------------------------------------------------------
+
+
+def test_what_is_under_way_is_said_though_others_are_at_the_desk_again_and_again(
+    world, monkeypatch
+):
+    """Else its places would be others' before its calls have ended."""
+    asked(world, concurrency=3)
+    one, other = Hired(world, "one"), Hired(world, "other")
+    assert len(one.claims()) == 3
+    govern, busy = world.store.govern, 0
+
+    @contextmanager
+    def contended(name, **how):
+        nonlocal busy
+        busy += 1
+        if busy % 5:
+            yield None
+            return
+        with govern(name, **how) as desk:
+            yield desk
+
+    for _ in range(10):
+        world.clock.advance(LEASE_SECONDS / 4)
+        with monkeypatch.context() as patch:
+            patch.setattr(world.store, "govern", contended)
+            one.governor.restate()
+        assert other.claims() == []
+
+
+def test_a_call_that_its_attempt_left_behind_keeps_its_place_but_no_probes_slot(world):
+    """It may never return, and others wait to know whether the upstream is well."""
+    asked(world)
+    world.app.upstream(Upstream("vision", breaker=QUICK, concurrency=1))
+    one, other = Hired(world, "one"), Hired(world, "other")
+    claim, another, *_ = world.store.claim(Wanted("one", None, ("t",), 8, LEASE_SECONDS))
+    caller, waits = one.governor.inside.caller(claim), other.governor.inside.caller(another)
+    for _ in range(5):
+        caller.leave(caller.enter("vision", {}), FaultError(FaultCode.UNAVAILABLE, "down"), 0, None)
+    one.governor.attend(0)
+    world.advance(6)
+    probe = caller.enter("vision", {})
+    assert isinstance(probe, Ticket)
+    world.clock.advance(100)
+    one.governor.restate()
+    caller.leave_behind()
+    one.governor.restate()
+    (shown,) = [each for each in world.app.upstreams if each.name == "vision"]
+    assert (shown.phase, shown.openings) == ("open", 2), "it took too long: that is an answer"
+    world.advance(6)
+    one.governor.restate()
+    other.governor.watches.look()
+    assert isinstance(waits.enter("vision", {}), float), "the one place is taken"
+    caller.leave(probe, None, 106, None)
+    one.governor.attend(0)
+    other.governor.watches.look()
+    assert isinstance(waits.enter("vision", {}), Ticket)
+
+
+# --- a fleet in no time -----------------------------------------------------------------------
+
+
+def test_an_upstream_that_asks_everybody_for_thirty_seconds_is_left_alone_for_so_long(world):
+    asked(world, breaker=QUICK, many=40)
+    fleet = [Hired(world, f"w{n}") for n in range(4)]
+    told = Fault(FaultCode.RATE_LIMITED, "later", retry_after_seconds=30)
+    for each in fleet:
+        claims = world.store.claim(Wanted("somebody", None, ("t",), 2, LEASE_SECONDS))
+        each.hands.take(claims, math.inf)
+        assert [each.ends(claim, told) for claim in claims] == [True, False]
+    world.store.observe([seen for each in fleet for seen in each.governor.seeing.observations()])
+    for each in fleet:
+        each.governor.attend(0)
+    silent = 0
+    while not (found := [claim for each in fleet for claim in each.claims()]):
+        assert world.store.claim(Wanted("plain", None, ("t",), 8, LEASE_SECONDS)) == []
+        world.clock.advance(0.5)
+        silent += 0.5
+    assert 30 <= silent <= 34, "and a tenth longer at most"
+    assert len(found) == 1, "and then it is probed"
+
+
+def test_no_minute_sees_more_than_its_requests_and_hardly_less_whoever_is_killed(world):
+    """Four workers that come when they like, use what they get up to a second late, and die."""
+    limit, rng = 120, random.Random(0)
+    asked(world, many=400, per_minute={"requests": limit})
+    fleet = [Hired(world, f"w{n}") for n in range(4)]
+    began = world.clock.monotonic()
+    calls = []
+    while (now := world.clock.monotonic()) < began + 125:
+        each = rng.choice(fleet)
+        for claim in each.claims(rng.randrange(1, 9)):
+            used_at = now + rng.random() * GRANT_SECONDS
+            assert used_at <= each.hands.use_by
+            calls.append(used_at)
+            del each.hands.held[claim.token]
+        if rng.random() < 0.01:
+            fleet[rng.randrange(4)] = Hired(world, f"w{now}")
+        world.clock.advance(rng.random() * 0.4)
+    calls.sort()
+    for at in calls:
+        assert sum(at <= call < at + 60 for call in calls) <= limit
+    for minute in (0, 60):
+        since = began + minute
+        assert sum(since <= call < since + 60 for call in calls) >= 0.95 * limit

@@ -7,6 +7,7 @@ import pytest
 
 from seawall import ArgumentsError, ConfigurationError, RetryBudget, Seawall, Upstream
 from seawall.decisions import gate as gates
+from seawall.decisions import gate_text
 from seawall.decisions.backoff import Backoff
 from seawall.decisions.breaker import Breaker
 from seawall.store import Observation, Wanted
@@ -40,7 +41,7 @@ def decided(world, name, step, upstream=None):
     """Decide about it, as a worker does that knows what it is."""
     upstream = upstream or world.app.upstreams.of(name)
     with world.store.govern(name, wait=True) as desk:
-        gate = step(upstream, gates.read(desk.state), desk.now.timestamp())
+        gate = step(upstream, gate_text.read(desk.state), desk.now.timestamp())
         settle_down(desk, upstream, gate)
 
 
@@ -236,7 +237,7 @@ def test_whoever_does_not_know_its_limits_forgets_none_of_what_is_counted(world,
     world.clock.advance(1)
     (row,) = world.store.watched()
     assert row.gated, "nobody may claim past its limit"
-    assert gates.read(row.state).limits.places[0][:2] == ("w1", 3)
+    assert gate_text.read(row.state).limits.places[0][:2] == ("w1", 3)
 
 
 def test_what_a_stranger_left_is_tidied_up_by_whoever_knows(world, app):

@@ -19,6 +19,7 @@ from seawall import (
     Why,
 )
 from seawall.decisions import gate as gates
+from seawall.decisions import gate_text
 from seawall.decisions.breaker import AskedToWait
 from seawall.store import Presence, Scope, Wanted
 from seawall.testing import in_memory
@@ -284,7 +285,7 @@ def decide(world):
         upstream = world.app.upstreams.of(name)
         with world.store.govern(name, wait=True) as desk:
             now = desk.now.timestamp()
-            settle_down(desk, upstream, step(upstream, gates.read(desk.state), now))
+            settle_down(desk, upstream, step(upstream, gate_text.read(desk.state), now))
 
     return change
 

@@ -126,8 +126,13 @@ def _row(each: UpstreamView, now: datetime) -> tuple[str, ...]:
         f"{each.failures:,}",
         "" if each.mean_seconds is None else in_words(each.mean_seconds),
         "" if each.retries_left is None else f"{each.retries_left:,}",
-        "" if state in {"well", each.reason} else escape(each.reason),
+        "" if state in {"well", each.reason} else escape(_reason(each)),
     )
+
+
+def _reason(each: UpstreamView) -> str:
+    often = each.openings > 1 and not each.forced
+    return f"{each.reason}, {each.openings} times in a row" if often else each.reason
 
 
 def in_state(each: UpstreamView) -> str:

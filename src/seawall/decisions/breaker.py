@@ -23,7 +23,8 @@ an event says how many seconds its call took. Only a person who forced it closed
 makes it forget the opening.
 
 Asked to wait. An upstream that says for how long it wants to be left alone is, and a little longer;
-then it is probed, and let go again within twice that time at most.
+then it is probed, and let go again within twice that time at most. Nobody is left alone for more
+than a day without being asked.
 
 Wrong clocks. A time further ahead than this breaker could have set it binds nobody; clocks that
 differ by no more than `CLOCK_SKEW_SECONDS` are all taken at their word.
@@ -78,6 +79,8 @@ __all__ = [
 
 RAMP_STARTS_AT = 0.1
 CLOCK_SKEW_SECONDS = 60.0
+LONGEST_ASKED_SECONDS = 86_400.0
+"""One that asks for more is probed after a day all the same: a wrong header is no outage."""
 WAIT_SPREAD = 0.1
 """How much longer than it asked for an upstream is left alone, at most."""
 _BYGONE = -1
@@ -202,6 +205,7 @@ def _automatic(state: BreakerState, since: float) -> BreakerState:
 
 def _left_alone(state: BreakerState, seconds: float, now: float) -> BreakerState:
     """Open until it asked for, and a little longer: all who were told the same come back then."""
+    seconds = min(seconds, LONGEST_ASKED_SECONDS)
     rng = random.Random(f"{state.seed}/{seconds}/{now}")
     until = now + seconds * (1 + rng.uniform(0, WAIT_SPREAD))
     is_open = state.phase is Phase.OPEN

@@ -3,26 +3,24 @@
 A `Gate` is what a fleet knows of an upstream, kept as text in the store and changed by one worker
 at a time. Every function here is pure: the same gate, news and time give the same answer.
 
-    gate = read(text)                     what was written down last
-    gate = watched(…, seen, alive, …)     judge how calls ended lately
+    gate = watched(…, seen, callers, …)   judge how calls ended lately
     gate = heard(…, event, …)             what a probe came to, what somebody asked for
     let = admitted(…)                     how many calls may begin
     gate = begun(…)                       those that do
-    text = written(gate)
 
-How calls ended is not kept in the gate but told each time, by worker and second. Within a second
-their order is not known: failures are taken to be spread evenly among the others, so that five in a
-row are found where nearly everything fails, and not where a third does.
+How calls ended is not kept in the gate but told each time (`evidence`), and so is how many workers
+may call it (`callers`): those that never do make no quorum.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from seawall.decisions import breaker as breakers
+from seawall.decisions import evidence
 from seawall.decisions import limits as bounds
-from seawall.decisions.breaker import BreakerEvent, BreakerState, Failed, Phase, Slot, Succeeded
+from seawall.decisions.breaker import BreakerEvent, BreakerState, Phase
+from seawall.decisions.evidence import Seen
 from seawall.decisions.limits import Limits, LimitState
 from seawall.decisions.tally import Tally
 from seawall.decisions.upstream import Upstream
@@ -31,8 +29,6 @@ LOOK_SECONDS = 120.0
 """How far back calls are looked at where the breaker names no window of its own."""
 LEAST_DENIED = 5
 """So many calls, and all of them denied, are a matter for people."""
-MOST_RUNS = 50
-"""Into so many runs a second's calls are divided at most."""
 STOPPED_SECONDS = 60.0
 """For how long it is remembered that a worker stopped by itself."""
 PARTS_OF_A_WINDOW = 6
@@ -40,27 +36,13 @@ PARTS_OF_A_WINDOW = 6
 SOON_SECONDS = 0.05
 """When to look again where somebody else's end makes room."""
 MOST_OWNERS = 10_000
+MANY_OPENINGS = 10
+"""Held so often in a row, it may be well, and what fails the jobs that are left."""
 
 DENIED = "every recent call was denied: check its credentials and configuration"
 FAILING = "its calls fail"
 ASKED = "it asked to be left alone"
 USED_UP = "its allowance is used up: raise the quota, or wait"
-
-
-class Seen(NamedTuple):
-    """How calls of one worker ended, in one second."""
-
-    worker: str
-    second: int
-    firsts: int
-    retries: int
-    failures: int
-    denied: int
-    slow: int
-
-    @property
-    def calls(self) -> int:
-        return self.firsts + self.retries
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +74,7 @@ class Let(NamedTuple):
 # --- what has happened --------------------------------------------------------------------------
 
 
-def watched(upstream: Upstream, gate: Gate, seen: Sequence[Seen], alive: int, now: float) -> Gate:
+def watched(upstream: Upstream, gate: Gate, seen: Sequence[Seen], callers: int, now: float) -> Gate:
     """The gate after a look at how calls ended lately; only a closed breaker is moved by it."""
     state = breakers.at(upstream.breaker, gate.breaker, now)
     gate = replace(gate, breaker=state)
@@ -100,9 +82,9 @@ def watched(upstream: Upstream, gate: Gate, seen: Sequence[Seen], alive: int, no
         return gate
     since = state.closed_at or 0.0
     lately = sorted((s for s in seen if s.second >= since), key=lambda each: each.second)
-    if not _quorum(upstream, lately, alive):
+    if not evidence.enough(upstream, lately, callers):
         return gate
-    after = breakers.judged(upstream.breaker, state, _calls(upstream, lately), now)
+    after = breakers.judged(upstream.breaker, state, evidence.calls(upstream, lately), now)
     if after.phase is Phase.OPEN:
         return replace(gate, breaker=after, why=FAILING)
     calls = sum(each.calls for each in lately)
@@ -112,7 +94,7 @@ def watched(upstream: Upstream, gate: Gate, seen: Sequence[Seen], alive: int, no
 
 
 def stopped(
-    upstream: Upstream, gate: Gate, worker: str, alive: int, now: float, why: str = FAILING
+    upstream: Upstream, gate: Gate, worker: str, callers: int, now: float, why: str = FAILING
 ) -> Gate:
     """The gate after a worker stopped by itself, because of what it alone had seen.
 
@@ -124,7 +106,7 @@ def stopped(
         return gate
     lately = {**dict(_lately(gate, now)), worker: now}
     gate = replace(gate, breaker=state, stopped=tuple(sorted(lately.items())))
-    if len(lately) < max(1, min(upstream.quorum, alive)):
+    if len(lately) < evidence.needed(upstream, callers):
         return gate
     after = breakers.opened(upstream.breaker, state, now)
     return replace(gate, breaker=after, why=why, stopped=())
@@ -178,55 +160,6 @@ def under_way(
             hold_seconds=hold_seconds,
         )
     return replace(gate, owners=_of_owners(owners))
-
-
-def _quorum(upstream: Upstream, seen: Sequence[Seen], alive: int) -> bool:
-    """Whether enough workers have seen it fail: one broken host must not stop the others."""
-    failing = {each.worker for each in seen if each.failures or each.denied}
-    return len(failing) >= max(1, min(upstream.quorum, alive))
-
-
-def _calls(upstream: Upstream, seen: Sequence[Seen]) -> Iterator[tuple[float, Succeeded | Failed]]:
-    """The calls of each second, failures spread evenly among the others.
-
-    Where the last so many calls are judged, no second has more than those, in their proportion:
-    of a busy one they would else be the end of a run.
-    """
-    breaker = upstream.breaker
-    most = breaker.window_calls if breaker.window_seconds is None else bounds.MOST_CALLS
-    seconds: dict[int, list[Seen]] = {}
-    for each in seen:
-        seconds.setdefault(each.second, []).append(each)
-    for second, rows in seconds.items():
-        failures = sum(each.failures for each in rows)
-        # What was denied says nothing about the upstream's health, and neither way.
-        well = max(0, sum(each.calls - each.denied for each in rows) - failures)
-        slow = any(each.slow for each in rows) and sum(each.slow for each in rows) * 2 >= well
-        if failures + well > most:
-            failures = round(failures * most / (failures + well))
-            well = most - failures
-        for failed, count in _runs(failures, well):
-            if failed:
-                yield float(second), Failed(count=count)
-            else:
-                yield float(second), Succeeded(_SLOW if slow else 0.0, count=count)
-
-
-_SLOW = bounds.LONGEST_HOLD_SECONDS
-"""Longer than any limit for slow calls."""
-
-
-def _runs(failures: int, well: int) -> Iterator[tuple[bool, int]]:
-    """Runs of failures with runs of the others between them, as even as can be."""
-    if not failures or not well:
-        count = failures + well
-        if count:
-            yield bool(failures), count
-        return
-    many = min(failures, well, MOST_RUNS)
-    for at in range(many):
-        yield True, (at + 1) * failures // many - at * failures // many
-        yield False, (at + 1) * well // many - at * well // many
 
 
 # --- who may call -------------------------------------------------------------------------------
@@ -383,60 +316,3 @@ def is_plain(upstream: Upstream, gate: Gate, now: float) -> bool:
 def held_until(upstream: Upstream, gate: Gate, now: float) -> float | None:
     """Until when nothing at all is let through; None where something is."""
     return breakers.admission(upstream.breaker, gate.breaker, now).until
-
-
-def written(gate: Gate) -> str:
-    """As text, without what is as usual."""
-    state = asdict(gate.breaker)
-    usual = asdict(BreakerState())
-    told: dict[str, Any] = {
-        "breaker": {name: found for name, found in state.items() if found != usual[name]},
-        "why": gate.why,
-        "limits": bounds.as_data(gate.limits),
-        "owners": {owner: bounds.as_data(each) for owner, each in gate.owners},
-        "retries": gate.retries.slices,
-        "stopped": dict(gate.stopped),
-    }
-    return json.dumps({name: found for name, found in told.items() if found})
-
-
-def read(text: str) -> Gate:
-    """What `written` wrote; a new gate where it is something else: it must not stop the work."""
-    try:
-        told = json.loads(text) if text else {}
-        return Gate(
-            breaker=_state_of(told.get("breaker", {})),
-            why=str(told.get("why", "")),
-            limits=bounds.from_data(told.get("limits")),
-            owners=tuple(
-                sorted((name, bounds.from_data(each)) for name, each in _items(told, "owners"))
-            ),
-            retries=_tally_of(told.get("retries", ())),
-            stopped=tuple(sorted((name, float(at)) for name, at in _items(told, "stopped"))),
-        )
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        return Gate()
-
-
-def _items(told: dict[str, Any], name: str) -> Iterable[tuple[str, Any]]:
-    found: dict[str, Any] = told.get(name, {})
-    return found.items()
-
-
-def _state_of(told: dict[str, Any]) -> BreakerState:
-    known = dict(told)
-    if "phase" in known:
-        known["phase"] = Phase(known["phase"])
-    if "slots" in known:
-        known["slots"] = tuple(Slot(**each) for each in known["slots"])
-    known.pop("tally", None)
-    state = BreakerState(**known)
-    numbers = (state.until, state.asked_seconds, state.closed_at or 0.0, state.episode)
-    times = [slot.expires for slot in state.slots]
-    if not all(isinstance(each, int | float) for each in (*numbers, *times)):
-        raise ValueError("a breaker's times are numbers")
-    return state
-
-
-def _tally_of(told: Iterable[Any]) -> Tally:
-    return Tally(tuple((int(second), tuple(map(int, counts))) for second, counts in told))

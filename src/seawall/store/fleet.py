@@ -1,6 +1,8 @@
 """The verbs of a fleet: who is alive, whose turn a chore is, and what fires when."""
 
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 from seawall.model import Lane, NewJob, need_name, need_span, need_text, need_time
 from seawall.store import rows
@@ -29,9 +31,7 @@ class Fleet(Asking):
         self._backend.all("leave", worker=worker)
 
     def workers(self, *, within_seconds: float) -> list[Present]:
-        need_span("within_seconds", within_seconds)
-        found = self._backend.all("seen_workers", age=rows.microseconds(within_seconds))
-        return [rows.present(row, self._backend.read) for row in found]
+        return workers_in(self._backend, within_seconds, self._backend.read)
 
     def forget_workers(self, *, older_than_seconds: float, limit: int = MOST_ROWS) -> int:
         need_limit(limit)
@@ -90,3 +90,12 @@ class Fleet(Asking):
         if answer is not None and answer.taken is Taken.CREATED:
             self._backend.wake()
         return answer
+
+
+def workers_in(
+    session: Session, within_seconds: float, read: Callable[[Any], datetime]
+) -> list[Present]:
+    """The workers that have told of themselves within that time."""
+    need_span("within_seconds", within_seconds)
+    found = session.all("seen_workers", age=rows.microseconds(within_seconds))
+    return [rows.present(row, read) for row in found]

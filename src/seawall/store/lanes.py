@@ -158,6 +158,10 @@ class Lanes:
             and id_ not in known.over
         }
 
+    def at(self, upstream: str) -> list[Lane]:
+        """The lanes of this upstream that are known."""
+        return [lane for lane in self._known.by_id.values() if lane.upstream == upstream]
+
     def refresh(self) -> None:
         """Look for news now if a visit would: the next one may not ask."""
         self._fresh()

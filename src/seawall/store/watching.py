@@ -13,11 +13,13 @@ from seawall.model import Lane, need_name, need_span, need_text, need_time
 from seawall.store import rows
 from seawall.store.backend import Session, Step
 from seawall.store.claiming import Claiming
+from seawall.store.fleet import workers_in
 from seawall.store.values import (
     MOST_ROWS,
     Claim,
     Observation,
     Observed,
+    Present,
     Wanted,
     Watched,
     need_limit,
@@ -47,11 +49,13 @@ class Desk:
         """How its calls ended lately, the newest first."""
         return observed_in(self._session, self.name, within_seconds)
 
-    def workers(self, *, within_seconds: float) -> int:
-        """How many workers are alive."""
-        need_span("within_seconds", within_seconds)
-        age = rows.microseconds(within_seconds)
-        return len(self._session.all("seen_workers", age=age))
+    def workers(self, *, within_seconds: float) -> list[Present]:
+        """The workers that are alive."""
+        return workers_in(self._session, within_seconds, self._ledger.read)
+
+    def lanes(self) -> list[Lane]:
+        """The lanes in which its jobs wait, or have waited."""
+        return self._ledger.lanes_at(self.name)
 
     def claim(self, wanted: Wanted) -> list[Claim]:
         """`claim`, of this upstream's jobs."""
@@ -140,8 +144,15 @@ class Watching(Claiming):
             return []
         return self._claims(session.all("claim", **self._asking_for(wanted, visit)), visit)
 
+    def lanes_at(self, upstream: str) -> list[Lane]:
+        """The lanes of an upstream, as they were when its desk was entered."""
+        return self._lanes.at(upstream)
+
     def written(self, time: datetime) -> object:
         return self._backend.written(time)
+
+    def read(self, time: object) -> datetime:
+        return self._backend.read(time)
 
 
 def observed_in(session: Session, upstream: str, within_seconds: float) -> list[Observed]:

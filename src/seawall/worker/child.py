@@ -11,6 +11,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing.spawn import prepare
@@ -19,7 +20,7 @@ from typing import Any, BinaryIO
 
 from seawall.current import CurrentJob, Said, importing, made_current
 from seawall.errors import ConfigurationError, Skip, Snooze
-from seawall.execute import fault_of, raw_output_of, traceback_of
+from seawall.execute import TooLateError, fault_of, raw_output_of, traceback_of
 from seawall.faults import Fault, FaultCode
 from seawall.flow import arguments, result
 from seawall.tasks import Task
@@ -100,6 +101,8 @@ def _answered(call: Call, worker: _Worker, main_module: dict[str, Any]) -> Answe
         return Answer(current.said, fault=fault, shown=traceback_of(error))
     try:
         args, kwargs = arguments(task, call.arguments, call.before)
+        if time.monotonic() > call.use_by:  # the same clock as the worker's
+            return Answer(current.said, ended_by=TooLateError())
         worker.tell(BEGAN)  # what it costs to get here is not the handler's time
         _limit_memory(call.memory_mib)
         with made_current(current):

@@ -26,6 +26,7 @@ worker exits when all of this is written.
 """
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -97,6 +98,8 @@ class Core:
         """Claims that have not begun, and when they came."""
         self._coming: list[Claim] = []
         """Claims of the turn under way that stand already, and will come with its end."""
+        self._use_by: dict[Token, float] = {}
+        """Until when claims may begin that may not at any time."""
         self._lapsed: dict[Token, tuple[Claim, float]] = {}
         """Claims that had not begun when their lease lapsed: perhaps another has the job."""
         self._renewed_at: dict[int, float] = {}
@@ -203,9 +206,11 @@ class Core:
                 ours[claim.lane.owner] = ours.get(claim.lane.owner, 0) + 1
         return ours
 
-    def coming(self, claims: Sequence[Claim]) -> None:
+    def coming(self, claims: Sequence[Claim], use_by: float = math.inf) -> None:
         """These were taken by the turn under way, and will be told with its end."""
         self._coming += claims
+        if use_by < math.inf:
+            self._use_by.update({claim.token: use_by for claim in claims})
 
     def has(self, token: Token) -> bool:
         """Whether this lease is in our hands, or about to be."""
@@ -263,7 +268,7 @@ class Core:
                 self._lapsed[claim.token] = (claim, came_at)
             else:
                 self._slots.take(slot)
-                yield Start(claim, came_at)
+                yield Start(claim, came_at, self._use_by.pop(claim.token, math.inf))
         if self.stopping:
             self._releases.update({token: Release(token=token) for token in self._lapsed})
             self._lapsed.clear()
@@ -350,6 +355,7 @@ class Core:
             del self._held[token.job_id]
             self._renewed_at.pop(token.job_id, None)
             self._came_at.pop(token.job_id, None)
+            self._use_by.pop(token, None)
 
     def _signalled(self, now: float) -> None:
         self._hurry_at = now if self.stopping else now + self.grace_seconds

@@ -3,6 +3,7 @@
 What is decided here is decided by `decisions.gate`; this only carries facts to it and back.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,15 +11,23 @@ from seawall.decisions import breaker as breakers
 from seawall.decisions import gate as gates
 from seawall.decisions import limits as bounds
 from seawall.decisions.breaker import Ignored, Phase, ProbeAsked
-from seawall.decisions.gate import Gate, Seen
+from seawall.decisions.evidence import Seen
+from seawall.decisions.gate import Gate
 from seawall.model import Lane, Token
-from seawall.store import Claim, Desk, Observed, Wanted
+from seawall.store import Claim, Desk, Observed, Presence, Wanted
 from seawall.store.values import MOST_ROWS
 from seawall.upstreams import firsts
 from seawall.worker.watch import ToldNews, Watch
 
 ALIVE_SECONDS = 30.0
 """A worker that has not been heard of for so long makes no quorum."""
+SOON_SECONDS = 0.02
+"""When to try again where another worker decides about the same upstream just now."""
+GRANT_SECONDS = 0.8 * bounds.LATE_SECONDS
+"""For how long what a minute's allowance let through may begin; then it has to be let through anew.
+
+A little less than limits allow for: from the last look at the clock it is still a way to the call.
+"""
 RETRY_LOOK_SECONDS = 0.5
 MOST_OWNERS_AT_ONCE = 20
 
@@ -38,7 +47,8 @@ class Who:
 class Decision:
     """One upstream, decided about at its desk."""
 
-    def __init__(self, who: Who, watch: Watch, desk: Desk, gate: Gate) -> None:
+    def __init__(self, who: Who, watch: Watch, desk: Desk, gate: Gate, asked_at: float) -> None:
+        """`asked_at` is this machine's clock when the desk told the time."""
         self._who = who
         self._watch = watch
         self._desk = desk
@@ -53,6 +63,8 @@ class Decision:
         """A call inside a handler that was let in: its owner, its name, and its probe's."""
         self.check: str | None = None
         self.again_at: float | None = None
+        self.use_by = asked_at + GRANT_SECONDS if _by_the_minute(watch) else math.inf
+        """This machine's clock until when what is let through may begin."""
         self._firsts = 0
 
     def hear(self, told: ToldNews) -> None:
@@ -62,14 +74,19 @@ class Decision:
         for event, why in told.news:
             self.gate = gates.heard(self._upstream, self.gate, event, self.now, why)
         seen = self._desk.observed(within_seconds=gates.window_seconds(self._upstream))
-        alive = self._desk.workers(within_seconds=ALIVE_SECONDS)
         self._firsts = firsts(self._upstream, seen, self.now)
-        self.gate = gates.watched(self._upstream, self.gate, of_seen(seen), alive, self.now)
+        callers = self._callers(seen)
+        self.gate = gates.watched(self._upstream, self.gate, of_seen(seen), callers, self.now)
         if told.stopped:
             worker = self._who.wanted.worker
             self.gate = gates.stopped(
-                self._upstream, self.gate, worker, alive, self.now, told.stopped
+                self._upstream, self.gate, worker, callers, self.now, told.stopped
             )
+
+    def _callers(self, seen: Sequence[Observed]) -> int:
+        """How many workers may call it: who never does must not be waited for."""
+        alive = self._desk.workers(within_seconds=ALIVE_SECONDS)
+        return callers([each.presence for each in alive], self._desk.lanes(), seen)
 
     def give_up(self, probe: str) -> None:
         """A probe of this worker's will not be made."""
@@ -241,6 +258,29 @@ class Decision:
         if waits:
             times.append(self.now + RETRY_LOOK_SECONDS)
         return min(times, default=None)
+
+
+def callers(workers: Sequence[Presence], lanes: Sequence[Lane], seen: Sequence[Observed]) -> int:
+    """How many of the workers may call an upstream.
+
+    Those that serve one of its lanes, and those that were seen to call it, as handlers do inside.
+    """
+    calling = {each.worker for each in seen}
+    return sum(
+        each.worker in calling or any(_serves(each, lane) for lane in lanes)
+        for each in workers
+        if not each.stopping
+    )
+
+
+def _serves(worker: Presence, lane: Lane) -> bool:
+    return lane.task in worker.tasks and (worker.queues is None or lane.queue in worker.queues)
+
+
+def _by_the_minute(watch: Watch) -> bool:
+    """Whether it is counted how much of it is used in a minute."""
+    each_owner = watch.upstream.each_owner
+    return bool(watch.upstream.per_minute or (each_owner is not None and each_owner.per_minute))
 
 
 def of_seen(seen: Sequence[Observed]) -> list[Seen]:

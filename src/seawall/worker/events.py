@@ -3,6 +3,7 @@
 Those that come once for every job are tuples: they are made by the thousand.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -139,6 +140,8 @@ class Start(NamedTuple):
     claim: Claim
     claimed_at: float
     """When the claim came."""
+    use_by: float = math.inf
+    """Until when it may begin; later it has to be claimed anew."""
 
 
 @dataclass(frozen=True, slots=True)

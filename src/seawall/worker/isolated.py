@@ -23,7 +23,7 @@ from typing import Any
 
 from seawall.current import CurrentJob, Said
 from seawall.errors import Skip, Snooze
-from seawall.execute import ElsewhereError, KilledError, Work
+from seawall.execute import ElsewhereError, KilledError, TooLateError, Work
 from seawall.faults import Fault, FaultCode
 from seawall.flow import Encoded
 from seawall.model import Token
@@ -49,6 +49,8 @@ class Call:
     """What the stage before left."""
     current: CurrentJob
     memory_mib: int | None
+    use_by: float
+    """Until when it may begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Answer:
 
     said: Said
     output: str | None = None
-    ended_by: Skip | Snooze | None = None
+    ended_by: Skip | Snooze | TooLateError | None = None
     fault: Fault | None = None
     shown: str = ""
     raw_output: str | None = None
@@ -192,6 +194,7 @@ class _Child:
             work.before,
             current,
             task.memory_mib,
+            work.use_by,
         )
         try:
             if first:

@@ -152,6 +152,8 @@ class Runner:
         work = attempt.work
         if not self._is_first(attempt):
             return
+        if work.current.caller is not None:
+            work.current.caller.leave_behind()
         self._told(ended(work, why), work.current.said, freed=False)
         emit(
             ThreadLeftBehind(

@@ -93,18 +93,18 @@ class Turns:
 
     def carried_out(self, turn: Turn) -> list[Event]:
         """Write what has ended, and claim; what came of it."""
-        observations = self._governor.observations() if self._governor.active else []
+        observations = self._governor.seeing.observations() if self._governor.active else []
         try:
             self._report(turn)
             released = self._store.release(turn.releases) if turn.releases else []
             answers, claims, attended = self._asked(turn, observations)
         except StoreError as error:
-            self._governor.put_back(observations)
+            self._governor.seeing.put_back(observations)
             self._say.away(error, self._core.unwritten)
             return [TurnFailed()]
         again_at = attended.again_at
         if answers is None:
-            self._governor.put_back(observations)
+            self._governor.seeing.put_back(observations)
             self._lose_older(claims)
             return [Turned(tuple(claims), written=False, again_at=again_at), *self.shut()]
         self._say.back()
@@ -137,7 +137,7 @@ class Turns:
         """What must not begin any more, whether it was claimed before or just now."""
         if not self._governor.active:
             return []
-        names, probes = self._governor.shut()
+        names, probes = self._governor.watches.shut()
         return [Shut(names, probes)] if names else []
 
     def _lose_older(self, claims: Sequence[Claim]) -> None:

@@ -122,6 +122,11 @@ class Watch:
             return Phase.OPEN if state.forced == "open" else Phase.CLOSED
         return state.phase
 
+    def proven(self, now: float) -> bool:
+        """Whether a probe of the present episode has succeeded: then a failure is the job's own."""
+        state = breakers.at(self.upstream.breaker, self.gate.breaker, now)
+        return state.phase is Phase.HALF_OPEN and state.successes > 0
+
     def is_over(self, now: float) -> bool:
         """Whether what is written down of it need not be any more."""
         return bool(self.text) and self.called and gates.is_plain(self.upstream, self.gate, now)

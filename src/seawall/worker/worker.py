@@ -10,6 +10,7 @@ whatever the store does, and a worker that must end can.
 The worker has a store of its own, so that no handler can keep it from renewing its leases.
 """
 
+import math
 import os
 import secrets
 import socket
@@ -139,7 +140,7 @@ class Worker:
         self._hear(Ended(end.token, end.write, freed))
         if claim is not None and claim.run and self._turns.warden.saw(claim.run, end.write):
             self._hear(Halted(frozenset((claim.run,))))
-        if self._governor.active and self._governor.take_shut():
+        if self._governor.active and self._governor.watches.take_shut():
             for event in self._turns.shut():
                 self._hear(event)
 
@@ -249,10 +250,10 @@ class Worker:
         with self._stepping:
             return self.core.under_way(upstream)
 
-    def take(self, claims: Sequence[Claim]) -> None:
-        """The turn under way has taken these."""
+    def take(self, claims: Sequence[Claim], use_by: float) -> None:
+        """The turn under way has taken these, which may begin until then."""
         with self._stepping:
-            self.core.coming(claims)
+            self.core.coming(claims, use_by)
 
     def has(self, token: Token) -> bool:
         """Whether this lease is in its hands."""
@@ -344,16 +345,17 @@ class Worker:
             self._stop_at = None
         return came_of_it
 
-    def _work(self, claim: Claim, claimed_at: float) -> Work:
+    def _work(self, claim: Claim, claimed_at: float, use_by: float = math.inf) -> Work:
         work = begun(
             self.app,
             claim,
             lease_seconds=self._lease_seconds,
             claimed=claimed_at,
-            witness=self._governor if claim.lane.upstream else None,
+            use_by=use_by,
+            witness=self._governor.seeing if claim.lane.upstream else None,
         )
         if work.current.caller is None:
-            work.current.caller = self._governor.caller(claim)
+            work.current.caller = self._governor.inside.caller(claim)
         return work
 
     def _rested(self, seconds: float) -> Event:
@@ -405,6 +407,8 @@ class Worker:
             self._say.not_written(left)
             return False
         if self._done.is_set():
+            with suppress(StoreError):  # else others have its places when its lease is over
+                self._governor.restate()
             with suppress(StoreError):  # it will be forgotten in time
                 self._store.leave(self.id)
         self._say.stopped()

@@ -68,11 +68,15 @@ RETURNING 1;
 -- name: lock_upstream
 -- Locks an upstream, under watch or not; false where somebody else has.
 -- Its row is not what is locked: to add one waits for whoever is adding, changing or removing it.
-SELECT pg_try_advisory_xact_lock(hashtextextended('seawall.upstream ' || %(name)s::text, 0));
+-- Whoever is stopped while it has it loses it soon: others' places are believed for a lease only.
+SELECT pg_try_advisory_xact_lock(hashtextextended('seawall.upstream ' || %(name)s::text, 0))
+FROM set_config('idle_in_transaction_session_timeout', '5000', true);
 
 -- name: await_upstream
 -- The same, for whoever can wait for it.
-SELECT true FROM pg_advisory_xact_lock(hashtextextended('seawall.upstream ' || %(name)s::text, 0));
+SELECT true
+FROM set_config('idle_in_transaction_session_timeout', '5000', true),
+    pg_advisory_xact_lock(hashtextextended('seawall.upstream ' || %(name)s::text, 0));
 
 -- name: read_upstream
 -- What is known of an upstream, for whoever has locked it. A statement of its own: it is to see what
