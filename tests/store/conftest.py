@@ -18,7 +18,7 @@ _TABLES = (
     "lane", "hold", "job", "job_data", "job_key", "job_tag", "output", "attempt", "evidence",
     "progress", "worker", "turn", "schedule", "intake",
     "upstream", "observation", "dead_letter",
-    "run", "run_change", "run_tally", "usage",
+    "run", "run_change", "run_tally", "usage", "access_token", "shared_secret",
 )  # fmt: skip
 # Far quicker than TRUNCATE for the few rows of a test.
 _EMPTY = (

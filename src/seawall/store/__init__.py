@@ -12,6 +12,7 @@ from seawall.clock import Clock
 from seawall.errors import ConfigurationError, StoreError
 from seawall.model import Attempt, Begin, Job, Lane, NewJob, Outcome, Settlement, Token
 from seawall.redact import one_line
+from seawall.store.access_values import Access, AccessScope, NewAccess
 from seawall.store.audit_values import (
     MOST_TRIES,
     Audit,
@@ -40,6 +41,7 @@ from seawall.store.values import (
     Answer,
     Backlog,
     Change,
+    Changes,
     Claim,
     Earlier,
     Ending,
@@ -48,6 +50,7 @@ from seawall.store.values import (
     Filter,
     Head,
     Hold,
+    JobChange,
     Lapse,
     Observation,
     Observed,
@@ -71,6 +74,8 @@ from seawall.store.watching import Desk
 
 __all__ = [
     "MOST_TRIES",
+    "Access",
+    "AccessScope",
     "Advance",
     "Answer",
     "Attempt",
@@ -78,6 +83,7 @@ __all__ = [
     "Backlog",
     "Begin",
     "Change",
+    "Changes",
     "Claim",
     "ConfigSeen",
     "DeadLetter",
@@ -93,6 +99,7 @@ __all__ = [
     "Hold",
     "Items",
     "Job",
+    "JobChange",
     "KeptRun",
     "Lane",
     "Lapse",
@@ -102,6 +109,7 @@ __all__ = [
     "LetterPage",
     "LetterState",
     "LiveItems",
+    "NewAccess",
     "NewJob",
     "NewRun",
     "Observation",

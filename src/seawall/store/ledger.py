@@ -15,6 +15,7 @@ from seawall.faults import Fault, FaultCode
 from seawall.model import Lane, NewJob, Token, need_lease, need_name, need_span
 from seawall.states import State
 from seawall.store import rows
+from seawall.store.admitting import Admitting
 from seawall.store.auditing import Auditing
 from seawall.store.backend import (
     Backend,
@@ -72,7 +73,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-class Ledger(Reading, Dead, Running, Auditing, Watching):
+class Ledger(Reading, Dead, Running, Auditing, Watching, Admitting):
     """The store: see `port.Store` for what each verb promises."""
 
     def __init__(self, backend: Backend, *, rng: random.Random | None = None) -> None:

@@ -43,6 +43,7 @@ from typing import Any, Protocol, Self
 
 from seawall.model import Attempt, Job, Lane, NewJob, Token, Usage
 from seawall.states import State
+from seawall.store.access_values import Access, NewAccess
 from seawall.store.audit_values import Audit
 from seawall.store.letters import (
     DeadLetter,
@@ -67,6 +68,7 @@ from seawall.store.values import (
     Answer,
     Backlog,
     Change,
+    Changes,
     Claim,
     Earlier,
     Ending,
@@ -302,6 +304,7 @@ class Store(Protocol):
         pipeline: str | None = None,
         name: str | None = None,
         unfinished: bool = False,
+        owner: str | None = None,
         before: int | None = None,
         limit: int = 50,
     ) -> list[KeptRun]:
@@ -347,6 +350,32 @@ class Store(Protocol):
 
     def used(self, job_id: int) -> dict[int, Usage]:
         """What the attempts at a job used up, by their numbers."""
+        ...
+
+    # --- who may use the server ---------------------------------------------------------------
+
+    def add_access(self, new: NewAccess) -> Access:
+        """Keep an access token: its hash, and what its bearer may do."""
+        ...
+
+    def access(self, *, digest: str | None = None, access_id: str | None = None) -> Access | None:
+        """The access token of that hash, or of that public part, whether it stands or not."""
+        ...
+
+    def accesses(self, *, after: str = "", limit: int = MOST_ROWS) -> list[Access]:
+        """Access tokens by their public parts; those after one of them."""
+        ...
+
+    def revoke_access(self, access_id: str) -> bool:
+        """End an access token for good; false where there is none, or it had been revoked."""
+        ...
+
+    def note_access(self, access_id: str, *, every_seconds: float) -> None:
+        """Note that an access token was used, unless that was noted so short a while ago."""
+        ...
+
+    def shared_secret(self, name: str, proposal: str) -> str:
+        """The secret of that name, the same for everybody; the proposal where there was none."""
         ...
 
     # --- a fleet's life -----------------------------------------------------------------------
@@ -503,6 +532,15 @@ class Store(Protocol):
         """
         ...
 
+    def changes(self, since: datetime, *, limit: int = 500) -> Changes:
+        """What has become of jobs since a time, the oldest first; at most so many of each kind.
+
+        Where there were more of a kind, the newest, and `whole` is false. A job that has moved on
+        since is told of by where it stands now: this is for looking on, history is `attempts`.
+        Costs a look at so many rows, however many jobs there are.
+        """
+        ...
+
     def letters(
         self, which: LetterFilter, *, after: str | None = None, limit: int = 50
     ) -> LetterPage:
@@ -568,6 +606,10 @@ class Store(Protocol):
 
     def now(self) -> datetime:
         """The store's own clock."""
+        ...
+
+    def need_current(self) -> None:
+        """`StoreVersionError` unless the tables are those of this version of seawall."""
         ...
 
     def wait(self, timeout_seconds: float) -> bool:

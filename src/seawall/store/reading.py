@@ -1,9 +1,10 @@
 """The verbs that only read."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from seawall.model import MOST_STAGES, Attempt, Job
+from seawall.model import MOST_STAGES, Attempt, Job, need_time
 from seawall.states import State
 from seawall.store import paging, rows
 from seawall.store.backend import Backend, Row
@@ -11,6 +12,7 @@ from seawall.store.lanes import Lanes
 from seawall.store.values import (
     MOST_ROWS,
     Backlog,
+    Changes,
     Claim,
     Earlier,
     Evidence,
@@ -78,6 +80,17 @@ class Reading:
         asked["lanes"] = None if len(ours) == len(lanes) else backend.ids(list(ours))
         asked["tasks"] = backend.names(list({lane.task for lane in ours.values()}))
         return backend.all(order, **asked)
+
+    def changes(self, since: datetime, *, limit: int = 500) -> Changes:
+        need_limit(limit)
+        need_time("since", since)
+        at = self.now()
+        found = self._backend.all("read_changes", since=self._backend.written(since), limit=limit)
+        lanes = self._lanes.named(row[3] for row in found)
+        told = [rows.change(row, lanes[row[3]], self._backend.read) for row in found]
+        many = Counter(row[0] for row in found)
+        told.sort(key=lambda each: (each.at, each.job_id))
+        return Changes(tuple(told), at, whole=max(many.values(), default=0) < limit)
 
     # --- what hangs on a job ------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from seawall.faults import Fault
+from seawall.faults import Fault, FaultCode
 from seawall.model import (
     LONGEST_NAME,
     Attempt,
@@ -37,6 +37,7 @@ from seawall.store.values import (
     Earlier,
     Filter,
     Hold,
+    JobChange,
     Lapse,
     Observation,
     Planned,
@@ -421,6 +422,41 @@ def job(row: Row, in_lane: Lane, read: Read) -> Job:
         tags=tuple(sorted(json.loads(tags))) if tags else (),
         run=run,
         last_fault=fault_of(last_fault),
+    )
+
+
+_EVENTS = {
+    "created": "queued",
+    "running": "running",
+    "succeeded": "complete",
+    "skipped": "skipped",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+
+
+def change(row: Row, in_lane: Lane, read: Read) -> JobChange:
+    kind, at, id_, _, state, seq, cycle, tries, owner, run, last_fault = row
+    fault = fault_of(last_fault)
+    if kind == "waiting":
+        event = "redriven" if cycle and not tries and fault is None else "retry"
+    elif kind == "failed" and fault is not None and fault.code is FaultCode.EXPIRED:
+        event = "expired"
+    else:
+        event = _EVENTS[kind]
+    return JobChange(
+        event=event,
+        at=read(at),
+        job_id=id_,
+        task=in_lane.task,
+        queue=in_lane.queue,
+        stage=in_lane.stage,
+        state=State(state),
+        attempts=seq,
+        cycle=cycle,
+        owner=owner,
+        run=run,
+        fault_code=None if fault is None or kind == "created" else str(fault.code),
     )
 
 

@@ -77,6 +77,7 @@ class Running(Asking):
         pipeline: str | None = None,
         name: str | None = None,
         unfinished: bool = False,
+        owner: str | None = None,
         before: int | None = None,
         limit: int = 50,
     ) -> list[KeptRun]:
@@ -86,6 +87,7 @@ class Running(Asking):
             pipeline=pipeline,
             name=name,
             open=unfinished,
+            owner=owner,
             before=_LAST_RUN if before is None else before,
             limit=limit,
         )

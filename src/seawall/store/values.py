@@ -301,6 +301,35 @@ class Page:
         return len(self.jobs)
 
 
+class JobChange(NamedTuple):
+    """What has become of a job, in the words of an event."""
+
+    event: str
+    """queued, running, retry, redriven, complete, skipped, failed, expired or cancelled."""
+    at: datetime
+    job_id: int
+    task: str
+    queue: str
+    stage: int
+    state: State
+    """Where it stands now."""
+    attempts: int
+    """How many it has had."""
+    cycle: int
+    owner: str | None
+    run: int | None
+    fault_code: str | None
+
+
+class Changes(NamedTuple):
+    """What has become of jobs, the oldest first, and up to when that was seen."""
+
+    changes: tuple[JobChange, ...]
+    at: datetime
+    whole: bool
+    """False where there was more than was asked for."""
+
+
 class Head(NamedTuple):
     """A lane in which something waits, and when the first of it is due."""
 

@@ -105,6 +105,7 @@ WHERE id < %(before)s
     AND (%(pipeline)s::text IS NULL OR pipeline = %(pipeline)s)
     AND (%(name)s::text IS NULL OR name = %(name)s)
     AND (NOT %(open)s OR closed_at IS NULL)
+    AND (%(owner)s::text IS NULL OR owner = %(owner)s)
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- name: count_items

@@ -9,6 +9,19 @@ BEGIN
     RAISE integrity_constraint_violation USING MESSAGE = 'attempts are never changed';
 END $$;
 
+CREATE TABLE seawall.access_token (
+    id text NOT NULL,
+    digest text NOT NULL,
+    owner text,
+    scope text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone,
+    last_used_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    CONSTRAINT access_token_scope_check CHECK ((scope = ANY (ARRAY['owner'::text, 'operator'::text, 'read-only'::text]))),
+    CONSTRAINT an_owner_has_a_name CHECK (((scope <> 'owner'::text) OR (owner IS NOT NULL)))
+);
+
 CREATE TABLE seawall.attempt (
     job bigint NOT NULL,
     seq integer NOT NULL,
@@ -323,6 +336,11 @@ CREATE TABLE seawall.schedule (
     last_job bigint
 );
 
+CREATE TABLE seawall.shared_secret (
+    name text NOT NULL,
+    content text NOT NULL
+);
+
 CREATE TABLE seawall.tally (
     name text NOT NULL,
     jobs bigint NOT NULL,
@@ -382,6 +400,12 @@ CREATE TABLE seawall.worker (
     CONSTRAINT worker_running_check CHECK ((running >= 0))
 )
 WITH (fillfactor='50');
+
+ALTER TABLE ONLY seawall.access_token
+    ADD CONSTRAINT access_token_digest_key UNIQUE (digest);
+
+ALTER TABLE ONLY seawall.access_token
+    ADD CONSTRAINT access_token_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY seawall.attempt
     ADD CONSTRAINT attempt_pkey PRIMARY KEY (job, seq);
@@ -445,6 +469,9 @@ ALTER TABLE ONLY seawall.run_tally
 
 ALTER TABLE ONLY seawall.schedule
     ADD CONSTRAINT schedule_pkey PRIMARY KEY (name, spec);
+
+ALTER TABLE ONLY seawall.shared_secret
+    ADD CONSTRAINT shared_secret_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY seawall.tally
     ADD CONSTRAINT tally_pkey PRIMARY KEY (name);

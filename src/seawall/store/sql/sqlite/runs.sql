@@ -90,6 +90,7 @@ WHERE id < :before
     AND (:pipeline IS NULL OR pipeline = :pipeline)
     AND (:name IS NULL OR name = :name)
     AND (NOT :open OR closed_at IS NULL)
+    AND (:owner IS NULL OR owner = :owner)
 ORDER BY id DESC LIMIT :limit;
 
 -- name: count_items
