@@ -206,6 +206,7 @@ class Seawall(Mending):
         timeout_seconds: float | None = None,
         isolated: bool = False,
         memory_mib: int | None = None,
+        http: bool = False,
     ) -> "_Declare": ...
     def task(self, *function: Any, **said: Any) -> Any:
         """Make a task of a function: async, plain (run in a thread), or isolated (a process).
@@ -214,6 +215,7 @@ class Seawall(Mending):
         faults; `upstream` is what it calls, or a function that tells it from the arguments. An
         attempt that takes longer than `timeout_seconds` ends as TIMEOUT. `isolated=True` runs it
         in a process of its own, which can be killed and have its memory limited to `memory_mib`.
+        With `http=True` it may be asked for through `seawall serve`.
         """
         if function:
             return self._declared(*function, **said)
@@ -243,7 +245,7 @@ class Seawall(Mending):
             timeout_seconds = self.settings.timeout_seconds
         said = {
             "queue": "default", "upstream": "", "priority": 0, "isolated": False,
-            "memory_mib": None, **said,
+            "memory_mib": None, "http": False, **said,
         }  # fmt: skip
         task: Task[..., Any, Any] = Task(
             self, function, name=name, policy=chosen, timeout_seconds=timeout_seconds, **said
@@ -252,7 +254,13 @@ class Seawall(Mending):
         return task
 
     def pipeline(
-        self, name: str, stages: Sequence[Any], *, queue: str = "default", priority: int = 0
+        self,
+        name: str,
+        stages: Sequence[Any],
+        *,
+        queue: str = "default",
+        priority: int = 0,
+        http: bool = False,
     ) -> Pipeline:
         """Make a task of several stages, tasks or functions: each takes what the one before left.
 
@@ -262,6 +270,7 @@ class Seawall(Mending):
             raise ConfigurationError(f"pipeline {name}: is declared twice; give one another name")
         home = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - where it stands
         made = Pipeline(self, name, stages, queue=queue, priority=priority, home=home)
+        made.http = http
         self.tasks[name] = made
         return made
 

@@ -66,6 +66,17 @@ class NoSuchJobError(SeawallError, LookupError):
     """No job has that id: it never had one, or the job was pruned."""
 
 
+class NotRetriedError(SeawallError):
+    """A job was not sent again; the message says why, `code` in a word."""
+
+    def __init__(self, message: str, code: str = "refused") -> None:
+        super().__init__(message)
+        self.code = code
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.code)
+
+
 class NotFinishedError(SeawallError, TimeoutError):
     """The job has not ended yet, and goes on without its caller."""
 

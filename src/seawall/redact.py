@@ -120,6 +120,12 @@ _INVISIBLE = re.compile(
 )
 _CONTROL_OR_BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 MOST_PASSES = 5
+DEEPEST = 100
+_TELLS = re.compile(
+    _SENSITIVE_NAME + r"|(?<![a-z])(?:auth|pass|authorization|(?:set-)?cookie|bearer)(?![a-z])",
+    re.IGNORECASE,
+)
+"""The name of something that nobody is to see."""
 
 
 def one_line(text: str, *, longest: int = LONGEST_MESSAGE) -> str:
@@ -161,6 +167,29 @@ def holds_secret(text: str) -> bool:
         for words, pattern, _ in _SECRETS
         if "://" not in words and any(word in folded for word in words)
     )
+
+
+def redacted(value: object, name: str = "") -> object:
+    """A value as JSON has it, without secrets: what a name gives away, and what can be recognised.
+
+    What lies deeper than anybody looks is left out.
+    """
+    return _redacted(value, name, 0)
+
+
+def _redacted(value: object, name: str, depth: int) -> object:
+    if depth > DEEPEST:
+        return "…"
+    if isinstance(value, dict):
+        return {
+            without_secrets(str(key)): _redacted(each, str(key), depth + 1)
+            for key, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_redacted(each, name, depth + 1) for each in value]
+    if name and value not in (None, "") and not isinstance(value, bool) and _TELLS.search(name):
+        return "[redacted]"
+    return without_secrets(value) if isinstance(value, str) else value
 
 
 def _readable(text: str) -> str:

@@ -115,6 +115,36 @@ class Settings:
         "After how many new dead letters the log says so; 0 is never.",
         Bounds("a whole number from 0 to 1000000", 0, 1_000_000),
     )
+    host: str = _setting(
+        "127.0.0.1",
+        "Where `seawall serve` listens. A public address needs an access token.",
+        Bounds("an address of this machine, or a name that leads to one"),
+    )
+    port: int = _setting(
+        8080,
+        "The port that `seawall serve` listens on.",
+        Bounds("a whole number from 1 to 65535", 1, 65_535),
+    )
+    trusted_proxies: str = _setting(
+        "",
+        "The proxies whose X-Forwarded-For and X-Forwarded-Proto `seawall serve` believes.",
+        Bounds("addresses or networks, such as 10.0.0.7, 10.1.0.0/16"),
+    )
+    request_bytes: int = _setting(
+        1024 * 1024,
+        "How large a request to `seawall serve` may be.",
+        Bounds("a whole number from 1024 to 67108864", 1024, 64 * 1024 * 1024),
+    )
+    requests_per_second: float = _setting(
+        500.0,
+        "How many requests `seawall serve` answers for one access token, or one address without.",
+        Bounds("a number from 0.1 to 1000000", 0.1, 1_000_000.0),
+    )
+    session_seconds: float = _setting(
+        12 * 3_600.0,
+        "How long somebody stays signed in to the pages of `seawall serve`.",
+        Bounds("a number of seconds from 60 to 31536000", 60.0, 31_536_000.0),
+    )
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
     def described(self) -> list[tuple[str, str, str]]:

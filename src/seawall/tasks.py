@@ -156,6 +156,7 @@ class Task(Generic[P, R, C]):
         timeout_seconds: float,
         isolated: bool,
         memory_mib: int | None,
+        http: bool = False,
     ) -> None:
         self.app = app
         self.function = function
@@ -167,6 +168,10 @@ class Task(Generic[P, R, C]):
         self.timeout_seconds = timeout_seconds
         self.isolated = isolated
         self.memory_mib = memory_mib
+        self.http = http
+        """Whether it may be asked for through the server."""
+        self.may_be_retried: Callable[P, bool | str] | None = None
+        """What is asked before a person sends a failed job of it again."""
         self.home = function.__module__
         """The module in which it is found."""
         self.is_async = inspect.iscoroutinefunction(function)
@@ -214,6 +219,22 @@ class Task(Generic[P, R, C]):
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[R]":
         """The async twin of `enqueue`."""
         return await self._plain.aenqueue(*args, **kwargs)
+
+    def retry_when(self, check: Callable[P, bool | str]) -> Callable[P, bool | str]:
+        """Have the function asked, with a job's arguments, before a person sends it again.
+
+            @summarize.retry_when
+            def source_is_there(path: str) -> bool | str:
+                return Path(path).exists() or "the file is gone"
+
+        True is yes; anything else is no, and words are the reason. It runs where the server runs.
+        """
+        if inspect.iscoroutinefunction(check) or not callable(check):
+            raise ConfigurationError(f"task {self.name}: retry_when: expected a plain function")
+        if self.may_be_retried is not None:
+            raise ConfigurationError(f"task {self.name}: retry_when is said twice")
+        self.may_be_retried = check
+        return check
 
     # --- stages: a plain task has one -----------------------------------------------------
 

@@ -141,7 +141,12 @@ def test_a_jobs_way_is_told_by_where_it_stands(store, clock):
     store.settle([ended(claim.token, Outcome.RETRIED)])
     assert told(store, clock.now()) == [("retry", job)]
     found = store.changes(clock.now()).changes[0]
-    assert (found.owner, found.task, found.attempts, found.fault_code) == ("ann", "work", 1, "TIMEOUT")
+    assert (found.owner, found.task, found.attempts, found.fault_code) == (
+        "ann",
+        "work",
+        1,
+        "TIMEOUT",
+    )
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,10 @@ from seawall.cli import (
     redrive,
     runs,
     schedules,
+    serve,
     settings,
     store,
+    token,
     upstreams,
     worker,
 )
@@ -46,6 +48,8 @@ app = typer.Typer(
 )
 app.command(name="worker", epilog=worker.EXAMPLE)(worker.worker)
 app.command(name="workers", epilog=worker.WORKERS_EXAMPLE)(worker.workers)
+app.command(name="serve", epilog=serve.EXAMPLE)(serve.serve)
+app.add_typer(token.app, name="token")
 app.command(name="enqueue", epilog=enqueue.EXAMPLE)(enqueue.enqueue)
 app.command(name="jobs", epilog=jobs.JOBS_EXAMPLE)(jobs.jobs)
 app.command(name="job", epilog=job.EXAMPLE)(job.job)

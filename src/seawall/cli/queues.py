@@ -1,39 +1,25 @@
 """`seawall queues`: what waits where, what is held, who serves it; pausing and resuming."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from seawall.app import Seawall
 from seawall.cli import apps, show
 from seawall.cli.apps import AppName, Url
 from seawall.cli.show import AsJson, ConfigFile
 from seawall.errors import ConfigurationError
-from seawall.model import Lane
-from seawall.store import Hold, Scope, Store
-from seawall.why import ALIVE_SECONDS, span
+from seawall.queue_views import QueueView, queue_views
+from seawall.store import Hold, Scope
+from seawall.why import span
 
 EXAMPLE = 'Example: [bold]seawall queues pause mail --why "the provider is down"[/bold]'
 NO_REASON = "paused by hand"
 
 app = typer.Typer(invoke_without_command=True)
 QueueName = Annotated[str, typer.Argument(metavar="NAME", help="The queue.")]
-
-
-@dataclass(slots=True)
-class _Queue:
-    """One line of the list."""
-
-    due: int = 0
-    later: int = 0
-    running: int = 0
-    oldest_due_at: datetime | None = None
-    lanes: list[Lane] = field(default_factory=list)
-    holds: list[Hold] = field(default_factory=list)
-    workers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +51,7 @@ def queues(
     if context.invoked_subcommand is not None:
         return
     with apps.opened(app, url, config) as found:
-        listed = _listed(found.store, found.app)
+        listed = queue_views(found.store, found.tasks)
         now = found.store.now()
     if as_json:
         show.print_json([_as_data(name, each, now) for name, each in sorted(listed.items())])
@@ -89,48 +75,13 @@ def queues(
     show.listing(columns, rows, right=(1, 2, 3, 5))
 
 
-def _listed(store: Store, app: Seawall | None) -> dict[str, _Queue]:
-    """Every queue in which something waits or runs, or that is held, served or declared."""
-    listed: dict[str, _Queue] = {}
-    if app is not None:
-        listed |= {task.queue: _Queue() for task in app.tasks.values()}
-    for row in store.backlog():
-        each = listed.setdefault(row.lane.queue, _Queue())
-        each.due += row.due
-        each.later += row.later
-        each.running += row.running
-        each.lanes.append(row.lane)
-        times = [t for t in (each.oldest_due_at, row.oldest_due_at) if t is not None]
-        each.oldest_due_at = min(times, default=None)
-    holds = store.holds()
-    for hold in holds:
-        if hold.scope is Scope.QUEUE:
-            listed.setdefault(hold.name, _Queue())
-    alive = [each.presence for each in store.workers(within_seconds=ALIVE_SECONDS)]
-    working = [each for each in alive if not each.stopping]
-    for name in (name for each in working for name in each.queues or ()):
-        listed.setdefault(name, _Queue())
-    for name, each in listed.items():
-        each.holds = [hold for hold in holds if _concerns(hold, name, each.lanes)]
-        each.workers = sum(w.queues is None or name in w.queues for w in working)
-    return listed
-
-
-def _concerns(hold: Hold, queue: str, lanes: list[Lane]) -> bool:
-    if hold.scope is Scope.QUEUE:
-        return hold.name == queue
-    return any(
-        hold.name == (lane.task if hold.scope is Scope.TASK else lane.upstream) for lane in lanes
-    )
-
-
 def _held(hold: Hold, now: datetime) -> str:
     what = "" if hold.scope is Scope.QUEUE else f"{hold.scope} {hold.name} "
     end = "" if hold.until is None else f", for another {span(hold.until - now)}"
     return f"{what}held since {span(now - hold.since)}: {hold.reason}{end}"
 
 
-def _as_data(name: str, each: _Queue, now: datetime) -> dict[str, object]:
+def _as_data(name: str, each: QueueView, now: datetime) -> dict[str, object]:
     oldest = each.oldest_due_at
     return {
         "queue": name,
@@ -139,7 +90,7 @@ def _as_data(name: str, each: _Queue, now: datetime) -> dict[str, object]:
         "running": each.running,
         "oldest_due_at": show.iso(oldest),
         "oldest_due_seconds": None if oldest is None else max(0.0, (now - oldest).total_seconds()),
-        "paused": any(h.scope is Scope.QUEUE for h in each.holds),
+        "paused": each.paused,
         "holds": show.as_data(each.holds),
         "workers": each.workers,
     }

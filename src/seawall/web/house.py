@@ -1,0 +1,88 @@
+"""What all routes share: the application, its store, threads to ask it in, and who was here."""
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fastapi import Request
+
+from seawall.app import Seawall
+from seawall.store import Store
+from seawall.web.intake import Intake
+from seawall.web.rates import Rates
+from seawall.web.sessions import SECRET_NAME, Sessions
+from seawall.web.tail import Tail
+from seawall.web.threads import SLOW_THREADS, THREADS, Threads
+
+if TYPE_CHECKING:
+    from seawall.web.access import Believed
+    from seawall.web.stats import StatsBoard
+
+BURST_SECONDS = 2.0
+"""How many seconds' worth of requests may come at once."""
+FAILURES = 10
+"""How many wrong tokens an address may show at once, and then one in so many seconds."""
+FAILURE_SECONDS = 6.0
+
+
+@dataclass(slots=True)
+class House:
+    """What all routes share."""
+
+    app: Seawall
+    store: Store
+    own_store: Store
+    """Another way into the same store: whoever looks does not wait for whoever writes."""
+    threads: Threads
+    slow: Threads
+    """For what takes seconds: a canary, the report of a long run."""
+    rates: Rates
+    failures: Rates
+    sessions: Sessions
+    believed: "Believed"
+    intake: Intake
+    tail: Tail
+    board: "StatsBoard"
+    open_to_anybody: bool
+
+    def close(self) -> None:
+        """Write what was taken in, and let go of everything; the application stays."""
+        self.intake.close()
+        self.tail.close()
+        self.threads.close()
+        self.slow.close()
+        if self.own_store is not self.store:
+            self.own_store.close()
+
+
+def opened(app: Seawall, *, open_to_anybody: bool) -> House:
+    """A house for the application; its store is opened, and brought up to date."""
+    from seawall.web.access import Believed  # noqa: PLC0415 - they know each other
+    from seawall.web.stats import StatsBoard  # noqa: PLC0415 - as above
+
+    store = app.store
+    own = app.store_of_its_own()
+    settings = app.settings
+    rate = settings.requests_per_second
+    secret = store.shared_secret(SECRET_NAME, secrets.token_hex(32))
+    return House(
+        app=app,
+        store=store,
+        own_store=own,
+        threads=Threads("web", THREADS),
+        slow=Threads("slow", SLOW_THREADS, most_waiting=20),
+        rates=Rates(rate, max(10.0, rate * BURST_SECONDS)),
+        failures=Rates(1 / FAILURE_SECONDS, FAILURES),
+        sessions=Sessions(secret, settings.session_seconds),
+        believed=Believed(store),
+        intake=Intake(own),
+        tail=Tail(store),
+        board=StatsBoard(store),
+        open_to_anybody=open_to_anybody,
+    )
+
+
+def house_of(request: Request) -> House:
+    """The house that a request has come to."""
+    house: House = request.app.state.house
+    return house

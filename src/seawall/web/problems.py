@@ -1,0 +1,175 @@
+"""Everything that goes wrong, as a problem in JSON (RFC 9457): one clear line, a word for programs.
+
+No answer holds a stack trace, a server path or a secret: what is told is a line of ours, or has
+passed through the sieve for secrets. What nobody foresaw is told as a bare 500.
+"""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from seawall.errors import (
+    ArgumentsError,
+    ConfigurationError,
+    KeyConflictError,
+    NoSuchJobError,
+    NotRetriedError,
+    SeawallError,
+    StoreError,
+)
+from seawall.redact import one_line
+
+MEDIA_TYPE = "application/problem+json"
+STORE_SECONDS = 1
+MOST_ERRORS = 20
+
+
+class FieldProblem(BaseModel):
+    """What is wrong with one part of a request."""
+
+    where: str
+    what: str
+
+
+class Problem(BaseModel):
+    """What went wrong, as RFC 9457 has it."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    code: str = Field(description="A word for programs.")
+    request_id: str
+    errors: list[FieldProblem] | None = None
+
+
+class ProblemError(Exception):
+    """A request that is refused."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.code = code or word_for(status)
+        self.headers = dict(headers or {})
+
+
+def word_for(status: int) -> str:
+    """The word for programs where there is no better one."""
+    return HTTPStatus(status).phrase.lower().replace(" ", "_").replace("-", "_")
+
+
+def answer(
+    request_id: str,
+    status: int,
+    detail: str,
+    *,
+    code: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    errors: Sequence[FieldProblem] | None = None,
+) -> JSONResponse:
+    """A problem as a response."""
+    problem = Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        code=code or word_for(status),
+        request_id=request_id,
+        errors=None if errors is None else list(errors),
+    )
+    body = problem.model_dump(exclude_none=True)
+    return JSONResponse(body, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+
+
+def _id_of(request: Request) -> str:
+    return str(request.scope["state"]["request_id"])
+
+
+async def _problem(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, ProblemError):
+        raise error
+    return refusal(request, error)
+
+
+_SAID = {
+    404: "there is nothing here",
+    405: "this cannot be done here",
+    400: "the request cannot be read",
+}
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException):
+        raise error
+    detail = _SAID.get(error.status_code, one_line(str(error.detail)))
+    return answer(_id_of(request), error.status_code, detail, headers=error.headers)
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    found = [_field(each) for each in error.errors()[:MOST_ERRORS]]
+    first = f"{found[0].where}: {found[0].what}" if found else "the request is not valid"
+    return answer(_id_of(request), 422, first, code="invalid", errors=found)
+
+
+def _field(error: Mapping[str, Any]) -> FieldProblem:
+    where = ".".join(str(part) for part in error.get("loc", ()))
+    return FieldProblem(
+        where=one_line(where, longest=200), what=one_line(str(error.get("msg", "")))
+    )
+
+
+def _of_ours(error: SeawallError) -> ProblemError:
+    line = one_line(str(error))
+    if isinstance(error, NotRetriedError):
+        return ProblemError(409, line, code=error.code)
+    if isinstance(error, NoSuchJobError):
+        return ProblemError(404, line)
+    if isinstance(error, KeyConflictError):
+        return ProblemError(409, line, code="key_conflict")
+    if isinstance(error, ArgumentsError | ConfigurationError):
+        return ProblemError(422, line, code="invalid")
+    if isinstance(error, StoreError):
+        # Its own words may name a file or a host.
+        detail = "the store does not answer: ask again in a moment"
+        return ProblemError(
+            503, detail, code="store_unavailable", headers={"retry-after": str(STORE_SECONDS)}
+        )
+    raise error
+
+
+def refusal(request: Request, error: ProblemError | SeawallError) -> JSONResponse:
+    """What a request is told that is refused before it has come to its route."""
+    if isinstance(error, SeawallError):
+        error = _of_ours(error)
+    return answer(
+        _id_of(request), error.status, error.detail, code=error.code, headers=error.headers
+    )
+
+
+async def _ours(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, SeawallError):
+        raise error
+    return refusal(request, error)
+
+
+def told_by(app: FastAPI) -> None:
+    """Have the application tell all that goes wrong as problems."""
+    app.add_exception_handler(ProblemError, _problem)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(SeawallError, _ours)

@@ -1,0 +1,1 @@
+"""The API's routes, a module for each kind of thing. Who may use one stands in its signature."""

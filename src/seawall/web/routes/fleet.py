@@ -1,0 +1,160 @@
+"""What operators look after: upstreams, queues, workers, and how it all stands."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+
+from seawall.queue_views import queue_views
+from seawall.store import Scope
+from seawall.web.access import Operator, Overseer
+from seawall.web.house import house_of
+from seawall.web.models import (
+    ForceAsked,
+    Held,
+    HoldAsked,
+    HoldShown,
+    QueueShown,
+    ReasonAsked,
+    StatsShown,
+    UpstreamShown,
+    WorkerShown,
+)
+from seawall.web.problems import ProblemError
+from seawall.why import ALIVE_SECONDS
+
+router = APIRouter(prefix="/api")
+
+ItsName = Annotated[str, Path(min_length=1, max_length=200)]
+
+
+# --- upstreams ------------------------------------------------------------------------------------
+
+
+@router.get("/upstreams", tags=["upstreams"])
+async def list_upstreams(request: Request, visitor: Overseer) -> list[UpstreamShown]:  # noqa: ARG001
+    """What tasks call: whether it is well, held or probed, and why."""
+    house = house_of(request)
+    found = await house.threads.ask(house.app.upstreams.all)
+    return [UpstreamShown.model_validate(each) for each in found]
+
+
+@router.post("/upstreams/{name:path}/hold", tags=["upstreams"])
+async def hold_upstream(
+    request: Request,
+    visitor: Operator,  # noqa: ARG001 - that it is one
+    name: ItsName,
+    asked: HoldAsked | None = None,
+) -> Held:
+    """Let no job begin that calls it, for a time or until it is resumed; those that run go on."""
+    house, asked = house_of(request), asked or HoldAsked()
+    await house.threads.ask(house.app.upstreams.hold, name, seconds=asked.seconds, why=asked.why)
+    return Held(name=name, held=True)
+
+
+@router.post("/upstreams/{name:path}/resume", tags=["upstreams"])
+async def resume_upstream(request: Request, visitor: Operator, name: ItsName) -> Held:  # noqa: ARG001
+    """Leave it to its breaker again, and let go what was held; 409 where it was not held."""
+    house = house_of(request)
+
+    def resume() -> Held:
+        was_held = house.app.upstreams.resume(name)
+        was_held |= house.store.resume(Scope.UPSTREAM, name)
+        if not was_held:
+            raise ProblemError(409, "the upstream was not held", code="not_held")
+        return Held(name=name, held=False)
+
+    return await house.threads.ask(resume)
+
+
+@router.post("/upstreams/{name:path}/force", tags=["upstreams"])
+async def force_upstream(
+    request: Request,
+    visitor: Operator,  # noqa: ARG001 - that it is one
+    name: ItsName,
+    asked: ForceAsked,
+) -> Held:
+    """Decide in its breaker's place: `open` holds it, `closed` calls it whatever happens."""
+    house = house_of(request)
+    await house.threads.ask(
+        house.app.upstreams.force, name, asked.to, seconds=asked.seconds, why=asked.why
+    )
+    return Held(name=name, held=asked.to == "open")
+
+
+# --- queues ---------------------------------------------------------------------------------------
+
+
+@router.get("/queues", tags=["queues"])
+async def list_queues(request: Request, visitor: Overseer) -> list[QueueShown]:  # noqa: ARG001
+    """What waits in each queue, what runs, what is held, and who serves it."""
+    house = house_of(request)
+    found = await house.threads.ask(queue_views, house.store, house.app.tasks)
+    return [
+        QueueShown(
+            queue=name,
+            due=each.due,
+            later=each.later,
+            running=each.running,
+            oldest_due_at=each.oldest_due_at,
+            paused=each.paused,
+            holds=[HoldShown.model_validate(hold) for hold in each.holds],
+            workers=each.workers,
+        )
+        for name, each in sorted(found.items())
+    ]
+
+
+@router.post("/queues/{name:path}/pause", tags=["queues"])
+async def pause_queue(
+    request: Request,
+    visitor: Operator,  # noqa: ARG001 - that it is one
+    name: ItsName,
+    asked: ReasonAsked | None = None,
+) -> Held:
+    """Let no job of the queue begin until somebody resumes it; those that run go on."""
+    house = house_of(request)
+    why = (asked or ReasonAsked()).why
+    await house.threads.ask(house.app.pause, name, reason=why)
+    return Held(name=name, held=True)
+
+
+@router.post("/queues/{name:path}/resume", tags=["queues"])
+async def resume_queue(request: Request, visitor: Operator, name: ItsName) -> Held:  # noqa: ARG001
+    """Let the jobs of a paused queue begin again; 409 where it was not paused."""
+    house = house_of(request)
+    if not await house.threads.ask(house.app.resume, name):
+        raise ProblemError(409, "the queue was not paused", code="not_held")
+    return Held(name=name, held=False)
+
+
+# --- workers, stats -------------------------------------------------------------------------------
+
+
+@router.get("/workers", tags=["workers"])
+async def list_workers(request: Request, visitor: Overseer) -> list[WorkerShown]:  # noqa: ARG001
+    """The living workers: what each serves, and how busy it is."""
+    house = house_of(request)
+    found = await house.threads.ask(house.store.workers, within_seconds=ALIVE_SECONDS)
+    return [
+        WorkerShown(
+            worker=each.presence.worker,
+            host=each.presence.host,
+            pid=each.presence.pid,
+            version=each.presence.version,
+            queues=None if each.presence.queues is None else list(each.presence.queues),
+            tasks=list(each.presence.tasks),
+            concurrency=each.presence.concurrency,
+            running=each.presence.running,
+            stopping=each.presence.stopping,
+            started_at=each.started_at,
+            seen_at=each.seen_at,
+        )
+        for each in found
+    ]
+
+
+@router.get("/stats", tags=["stats"])
+async def get_stats(request: Request, visitor: Overseer) -> StatsShown:  # noqa: ARG001
+    """How it all stands, or stood a moment ago: counts by state, what is due, who works."""
+    house = house_of(request)
+    return StatsShown.model_validate(await house.threads.ask(house.board.stats))
