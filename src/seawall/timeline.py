@@ -45,17 +45,33 @@ class Happening:
 def events(job: Job, attempts: Sequence[Attempt], letter: DeadLetter | None) -> Iterator[Happening]:
     """What happened to the job, the first thing first."""
     yield Happening("queued", job.created_at, meta={"queue": job.queue, "priority": job.priority})
-    cycle = attempts[0].cycle if attempts else 0
-    for at in range(cycle):  # it was sent again before it had had an attempt: it was too late
-        yield Happening("expired", None)
-        yield Happening("redriven", None, meta={"cycle": at + 1})
+    before: Attempt | None = None
     for each in attempts:
-        for _ in range(each.cycle - cycle):
-            yield Happening("redriven", None, meta={"cycle": each.cycle})
-        cycle = each.cycle
+        yield from _sent_again(before, each.cycle, None)
         yield Happening("running", each.started_at, each.seq, {"stage": each.stage})
         yield _end(each)
-    yield from _since(job, attempts, letter, cycle)
+        before = each
+    handled = None if letter is None else letter.handled_at
+    yield from _sent_again(before, job.cycle, handled)
+    yield from _since(job, before)
+
+
+def _sent_again(
+    before: Attempt | None, cycle: int, last_at: datetime | None
+) -> Iterator[Happening]:
+    """The redrives between an attempt, or the beginning, and a cycle; only of the last is known
+    when it was. What was sent again without having failed in an attempt had been too late.
+    """
+    first = 0 if before is None else before.cycle
+    for at in range(first + 1, cycle + 1):
+        if before is None or at > first + 1 or not _failed(before):
+            yield Happening("expired", None)
+        yield Happening("redriven", last_at if at == cycle else None, meta={"cycle": at})
+
+
+def _failed(attempt: Attempt) -> bool:
+    lost = attempt.outcome is Outcome.LOST and attempt.delay_seconds is None
+    return lost or attempt.outcome is Outcome.FAILED
 
 
 def _end(attempt: Attempt) -> Happening:
@@ -79,27 +95,16 @@ def _end(attempt: Attempt) -> Happening:
     return Happening(event, attempt.finished_at, attempt.seq, meta)
 
 
-def _since(
-    job: Job, attempts: Sequence[Attempt], letter: DeadLetter | None, cycle: int
-) -> Iterator[Happening]:
+def _since(job: Job, last: Attempt | None) -> Iterator[Happening]:
     """What has happened after its last attempt, or is under way."""
-    sent_again = job.cycle - cycle
-    for at in range(sent_again):
-        last = at == sent_again - 1 and letter is not None and letter.handled_at is not None
-        when = letter.handled_at if last and letter is not None else None
-        yield Happening("redriven", when, meta={"cycle": cycle + at + 1})
     if job.state is State.RUNNING:
         yield Happening("running", job.last_attempt_at, job.seq + 1, {"stage": job.stage})
-    ended = bool(attempts) and not sent_again and attempts[-1].finished_at == job.finished_at
-    if job.finished_at is None or ended:
-        return
-    if job.state is State.CANCELLED:
+    here = last is not None and last.cycle == job.cycle
+    if job.state is State.CANCELLED and not (
+        here and last is not None and last.outcome is Outcome.CANCELLED
+    ):
         yield Happening("cancelled", job.finished_at)
-    elif job.state is State.FAILED and job.last_fault is not None:
-        late = job.last_fault.code is FaultCode.EXPIRED
-        meta: dict[str, object] = {
-            "fault_code": str(job.last_fault.code),
-            "message": job.last_fault.message,
-        }
-        if late or not (attempts and attempts[-1].fault):
-            yield Happening("expired" if late else "failed", job.finished_at, meta=meta)
+    late = job.last_fault is not None and job.last_fault.code is FaultCode.EXPIRED
+    if job.state is State.FAILED and late and not (here and last is not None and _failed(last)):
+        meta: dict[str, object] = {"fault_code": str(FaultCode.EXPIRED)}
+        yield Happening("expired", job.finished_at, meta=meta)
