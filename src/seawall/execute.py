@@ -331,7 +331,7 @@ def _done(work: Work, value: Encoded) -> End:
         output=value.kept,
         duration_seconds=work.elapsed(),
         children=tuple(said.children),
-        raw_output=said.raw_output,
+        raw_output=None if said.raw_output is None else _kept(work, said.raw_output),
         config=work.task.config,
         usage=said.usage,
     )

@@ -16,7 +16,7 @@ from seawall.errors import (
     SeawallError,
 )
 from seawall.items import Unreadable, items_of
-from seawall.model import LONGEST_NAME, Lane, NewJob, need_name
+from seawall.model import Lane, NewJob, need_name
 from seawall.redact import one_line
 from seawall.runs import Run
 from seawall.standings import Terms
@@ -60,12 +60,13 @@ class Feed:
         found = items_of(items)
         store = self._app.store
         self._run_id = self._begun(name, terms)
-        conflicts: list[str] = []
+        conflicts, first = 0, ""
         left = self._jobs(found)
         while batch := list(islice(left, MOST_ROWS)):
             for job, answer in zip(batch, store.enqueue(batch), strict=True):
                 if answer.taken is Taken.CONFLICT:
-                    conflicts.append(f"{job.key!r} is job {answer.job_id}, of another content")
+                    conflicts += 1
+                    first = first or f"{job.key!r} is job {answer.job_id}, of another content"
                 elif answer.taken is Taken.REFUSED:
                     raise SeawallError(f"run {name}: {answer.reason}")
             if self._was_cancelled():
@@ -74,8 +75,8 @@ class Feed:
         store.seal_run(self._run_id)
         if conflicts:
             raise KeyConflictError(
-                f"run {name}: {len(conflicts):,} items were left out, because another has their"
-                f" key; the first: {conflicts[0]}; give items keys that differ: key=…"
+                f"run {name}: {conflicts:,} items were left out, because another has their"
+                f" key; the first: {first}; give items keys that differ: key=…"
             )
         return Run(self._app, self._run_id)
 
@@ -108,7 +109,8 @@ class Feed:
         return run_id
 
     def _jobs(self, items: Iterator[Any]) -> Iterator[NewJob]:
-        for place, item in enumerate(items, 1):
+        for place, given in enumerate(items, 1):
+            key, item = self._keyed(given, place)
             arguments, upstream = self._arguments(item)
             lane = self._lanes.get(upstream)
             if lane is None:
@@ -117,7 +119,7 @@ class Feed:
                 lane=lane,
                 arguments=arguments,
                 codec=CODEC,
-                key=self._key_of(item, place),
+                key=key,
                 owner=self._owner,
                 run=self._run_id,
             )
@@ -128,22 +130,26 @@ class Feed:
             owner = None  # only where something is counted do owners take turns
         return self._pipeline.lane(self._queue, self._priority, upstream, owner, self._run_id)
 
-    def _key_of(self, item: Any, place: int) -> str:
+    def _keyed(self, item: Any, place: int) -> tuple[str, Any]:
+        """What tells the item from others, and the item; one that has no key can only fail.
+
+        Where even the first has none, it is `key` that is wrong: nothing is written.
+        """
+        by_place = f"{self._run_id}#{place}"
         if self._key is None or isinstance(item, Unreadable):
-            return f"{self._run_id}#{place}"
+            return by_place, item
         try:
             found = str(self._key(item))
             need_name("key", found)
+            key = f"{self._run_id}:{found}"
+            need_name("key", key)
         except Exception as error:
-            raise ArgumentsError(
-                f"{self._pipeline.name}: the key of item {place}: {one_line(str(error))}"
-            ) from error
-        key = f"{self._run_id}:{found}"
-        if len(key) > LONGEST_NAME:
-            raise ArgumentsError(
-                f"{self._pipeline.name}: the key of item {place} is too long: {found!r:.60}…"
-            )
-        return key
+            told = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            reason = f"the key of item {place}: {one_line(str(told))}"
+            if place == 1:
+                raise ArgumentsError(f"{self._pipeline.name}: {reason}") from error
+            return by_place, Unreadable(reason, repr(item))
+        return key, item
 
     def _arguments(self, item: Any) -> tuple[str, str]:
         """The item as its first stage takes it, and what that calls.

@@ -247,11 +247,12 @@ def judged(store: Store, kept: KeptRun) -> str | None:
     """
     if kept.stop is RunStop.CANCELLED:
         return str(RunStop.CANCELLED) if _laid_to_rest(store, kept) else None
+    terms, total = terms_of(kept.terms), _total(store.items(kept.id))
+    if _all_ended(kept, total):  # also one that was stopped: what was under way is over
+        over = store.close_run(kept.id)
+        return _status(kept._replace(stop=None), terms, total) if over else None
     if kept.stop is not None:
         return None
-    terms, total = terms_of(kept.terms), _total(store.items(kept.id))
-    if _all_ended(kept, total):
-        return _status(kept, terms, total) if store.close_run(kept.id) else None
     abort = _abort(store, kept, terms, total)
     if abort is not None:
         done = store.stop_run(kept.id, RunStop.ABORTED, reason=abort.reason)

@@ -174,6 +174,38 @@ def test_what_happened_before_it_was_resumed_is_written_down(store):
     assert (kept.pardoned_failed, kept.pardoned_succeeded) == (3, 2)
 
 
+def test_what_is_sent_again_is_pardoned_no_more(store):
+    """Else all of it could fail again, and nothing of that would be held against the run."""
+    run = begun(store)
+    claims = taken(store, run, 5)
+    store.settle([ended(claim.token, Outcome.FAILED) for claim in claims[:3]])
+    store.stop_run(run, RunStop.ABORTED, reason="x")
+    store.resume_run(run)
+    store.settle([ended(claim.token, Outcome.FAILED) for claim in claims[3:]])
+    ids = [Redrive(claim.token.job_id) for claim in claims]
+    store.redrive(ids[3:])
+    assert store.run(run).pardoned_failed == 3, "those that failed since were sent again"
+    store.redrive(ids[1:3])
+    assert store.run(run).pardoned_failed == 1
+    store.fold_runs()
+    store.redrive(ids)
+    assert (store.run(run).pardoned_failed, exact(store, run).failed) == (0, 0)
+
+
+@pytest.mark.parametrize("stop", list(RunStop))
+def test_a_stopped_run_that_is_over_is_stopped_no_more_unless_for_good(store, stop):
+    run = begun(store)
+    (claim,) = taken(store, run)
+    store.seal_run(run)
+    store.stop_run(run, stop, reason="x")
+    store.settle([ended(claim.token, Outcome.FAILED)])
+    assert store.close_run(run)
+    kept, for_good = store.run(run), stop is RunStop.CANCELLED
+    assert (kept.stop, kept.reason) == ((stop, "x") if for_good else (None, ""))
+    assert (kept.stopped_at is not None) == for_good
+    assert store.holds() == []
+
+
 def test_a_run_is_closed_only_where_all_its_items_are_there_and_have_ended(store):
     run = begun(store)
     (claim,) = taken(store, run)

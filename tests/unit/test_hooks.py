@@ -203,3 +203,18 @@ def test_the_capture_decorator_leaves_the_function_as_it_is(app):
         return text
 
     assert app.on_capture(hook) is hook
+
+
+def test_what_a_stage_captured_before_another_is_looked_at_as_well(app, world):
+    def ask(number: int) -> int:
+        current_job().capture(f"the key is {SECRET}\n{number}")
+        return number
+
+    def check(number: int) -> int:
+        return number
+
+    app.on_capture(lambda text: text.replace(SECRET, "[key]"))
+    job = app.pipeline("asked", [ask, check]).enqueue(7)
+    world.drain()
+    assert job.state == State.SUCCEEDED
+    assert app.store.evidence(job.id, 1).raw_output == "the key is [key]\n7"

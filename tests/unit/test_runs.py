@@ -306,3 +306,45 @@ def test_a_run_can_be_told_as_json(app, reports):
         run = reports.run([1], name="monday")
         assert json.loads(json.dumps(run.view().stages[0].waiting)) == 1
         assert timedelta(0) <= run.view().at - run.view().created_at
+
+
+@pytest.mark.parametrize("budget", [0.10, 0.01])
+def test_a_stopped_run_is_over_when_its_last_items_that_were_under_way_have_ended(app, budget):
+    """Nothing is left to resume: else it would be called unfinished for ever."""
+    runs = []
+
+    def late(number: int) -> int:
+        if runs[0].status == "running":
+            runs[0].pause("the bill")
+        if number < 3:
+            raise FaultError("INVALID_INPUT", "too small")
+        return number
+
+    pipeline = app.pipeline("late", [late])
+    with in_memory(app) as world:
+        runs.append(pipeline.run(range(10), name="monday", failure_budget=budget, minimum=1))
+        world.drain()
+        run = runs[0]
+        assert run.wait().status == "aborted"  # by its counts
+        assert not run.resume()
+        assert not app.runs(unfinished=True)
+        assert app.verify().ok
+
+
+def test_an_item_that_has_no_key_is_a_dead_letter_and_keeps_nobody_out(app):
+    def fetch(item: dict[str, str]) -> str:
+        return item["id"]
+
+    pipeline = app.pipeline("fetches", [fetch])
+    items = [{"id": "a"}, {"name": "b"}, {"id": ""}, {"id": "x" * 1_000}, {"id": "c"}]
+    with in_memory(app) as world:
+        for _ in range(2):  # and the same call again finds what is there
+            run = pipeline.run(items, name="monday", key=lambda item: item["id"],
+                               failure_budget=None)  # fmt: skip
+        world.drain()
+        assert (run.view().entered, run.view().succeeded, run.view().failed) == (5, 2, 3)
+        lines = [job.last_fault.message for job in app.jobs(state="failed", run=run.id)]
+        assert all("key" in line for line in lines), lines
+        with pytest.raises(ArgumentsError, match="the key of item 1: KeyError: 'nr'"):
+            pipeline.run(items, name="tuesday", key=lambda item: item["nr"])
+        assert run.view().entered == 5

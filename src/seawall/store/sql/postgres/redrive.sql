@@ -52,7 +52,18 @@ items AS (
 ),
 reopened AS (
     -- Also where it is open: whoever is about to close it waits, and then sees these items.
-    UPDATE seawall.run SET closed_at = NULL
+    -- No more is pardoned than has failed still: what fails again is held against the run.
+    UPDATE seawall.run
+    SET closed_at = NULL,
+        pardoned_failed = CASE WHEN pardoned_failed = 0 THEN 0 ELSE (
+            SELECT least(run.pardoned_failed, greatest(0, coalesce(sum(counted.failed), 0) - (
+                SELECT count(*) FROM locked WHERE locked.run = run.id
+            )))
+            FROM (
+                SELECT failed FROM seawall.run_tally WHERE run_tally.run = run.id
+                UNION ALL SELECT failed FROM seawall.run_change WHERE run_change.run = run.id
+            ) AS counted
+        ) END
     WHERE id = ANY (ARRAY(SELECT DISTINCT run FROM locked WHERE run IS NOT NULL ORDER BY run))
 ),
 marked AS (

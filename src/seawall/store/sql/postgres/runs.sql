@@ -76,9 +76,14 @@ SELECT id FROM resumed;
 SELECT id FROM seawall.run WHERE id = %(run)s FOR UPDATE;
 
 -- name: close_run
--- Writes down that a run is over, if it is: its lanes need not be looked into any more.
+-- Writes down that a run is over, if it is: its lanes need not be looked into any more. A pause or
+-- an abort goes, which has nothing left to stop.
 WITH closed AS (
-    UPDATE seawall.run SET closed_at = coalesce(%(now)s::timestamptz, now())
+    UPDATE seawall.run
+    SET closed_at = coalesce(%(now)s::timestamptz, now()),
+        stop = CASE WHEN stop = 'cancelled' THEN stop END,
+        reason = CASE WHEN stop = 'cancelled' THEN reason ELSE '' END,
+        stopped_at = CASE WHEN stop = 'cancelled' THEN stopped_at END
     WHERE id = %(run)s AND closed_at IS NULL AND sealed_at IS NOT NULL
         AND NOT EXISTS (
             SELECT FROM seawall.job WHERE job.run = %(run)s AND job.finished_at IS NULL

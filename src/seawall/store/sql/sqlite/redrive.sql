@@ -43,8 +43,11 @@ WHERE :digest IS NOT NULL AND job = (
             SELECT 1 FROM seawall_dead_letter AS letter WHERE letter.job = :id AND letter.state = 'open'
         ))
 );
-UPDATE seawall_run SET closed_at = NULL
-WHERE closed_at IS NOT NULL AND id = (
+-- No more is pardoned than has failed still: what fails again is held against the run.
+UPDATE seawall_run SET closed_at = NULL, pardoned_failed = min(pardoned_failed, max(0, (
+    SELECT coalesce(sum(failed), 0) - 1 FROM seawall_run_tally WHERE run = seawall_run.id
+)))
+WHERE (closed_at IS NOT NULL OR pardoned_failed > 0) AND id = (
     SELECT failed.run FROM seawall_job AS failed
     WHERE failed.id = :id AND failed.state = 'failed'
         AND (:lane IS NULL OR EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane))

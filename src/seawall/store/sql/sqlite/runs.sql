@@ -57,7 +57,8 @@ RETURNING id;
 SELECT :run;
 
 -- name: close_run
--- Writes down that a run is over, if it is: its lanes need not be looked into any more.
+-- Writes down that a run is over, if it is: its lanes need not be looked into any more. A pause or
+-- an abort goes, which has nothing left to stop.
 DELETE FROM seawall_hold
 WHERE scope = 'run' AND name = (
     SELECT CAST(id AS TEXT) FROM seawall_run
@@ -67,7 +68,10 @@ WHERE scope = 'run' AND name = (
             WHERE run = :run AND finished_at IS NULL
         )
 );
-UPDATE seawall_run SET closed_at = :now
+UPDATE seawall_run
+SET closed_at = :now, stop = iif(stop = 'cancelled', stop, NULL),
+    reason = iif(stop = 'cancelled', reason, ''),
+    stopped_at = iif(stop = 'cancelled', stopped_at, NULL)
 WHERE id = :run AND closed_at IS NULL AND sealed_at IS NOT NULL
     AND NOT EXISTS (
         SELECT 1 FROM seawall_job INDEXED BY seawall_job_run_open
