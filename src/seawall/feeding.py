@@ -19,7 +19,7 @@ from seawall.items import Unreadable, items_of
 from seawall.model import Lane, NewJob, need_name
 from seawall.redact import one_line
 from seawall.runs import Run
-from seawall.standings import Terms
+from seawall.standings import Terms, revised
 from seawall.store import NewRun, RunStop, Taken
 from seawall.store.values import MOST_ROWS
 
@@ -104,8 +104,7 @@ class Feed:
                 f" {', '.join(names)}: finish it with the code that began it, or cancel it"
                 f" (seawall run {run_id} cancel), or give this one another name"
             )
-        if kept.stop is RunStop.ABORTED:  # whoever asks again has mended something
-            store.resume_run(run_id)
+        revised(store, kept, terms)
         return run_id
 
     def _jobs(self, items: Iterator[Any]) -> Iterator[NewJob]:
@@ -133,7 +132,7 @@ class Feed:
     def _keyed(self, item: Any, place: int) -> tuple[str, Any]:
         """What tells the item from others, and the item; one that has no key can only fail.
 
-        Where even the first has none, it is `key` that is wrong: nothing is written.
+        Where even the first has none, it is `key` that is wrong: no item is taken.
         """
         by_place = f"{self._run_id}#{place}"
         if self._key is None or isinstance(item, Unreadable):

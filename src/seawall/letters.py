@@ -43,7 +43,7 @@ class Which(TypedDict, total=False):
     group: str
     """A fingerprint."""
     stage: int | str
-    """Its number; or its name, with the task."""
+    """Its number; or its name, with the task or the run."""
     task: str
     queue: str
     owner: str
@@ -129,18 +129,26 @@ class Letters:
                 state=_state(said.pop("state", None) or usual),
                 code=None if fault is None else code_named(str(fault)),
                 fingerprint=said.pop("group", None),
-                stage=None if stage is None else self.stage(stage, said.get("task")),
+                stage=None
+                if stage is None
+                else self.stage(stage, said.get("task"), said.get("run")),
                 **said,
             )
 
-    def stage(self, named: int | str, task: str | None) -> int:
+    def stage(self, named: int | str, task: str | None, run: int | None = None) -> int:
         """The number of a stage that was named; numbers are their own."""
         if not isinstance(named, str):
             return named
         if named.isdecimal():
             return int(named)
+        kept = None if run is None else self._keeper.store.run(run)
+        if kept is not None:
+            if named not in kept.stages:
+                there = ", ".join(kept.stages)
+                raise ArgumentsError(f"stage: run {run} has no {named!r:.80}; there are: {there}")
+            return kept.stages.index(named)
         if task is None:
-            raise ArgumentsError(f"stage: {named!r:.80} is a name: name its task as well")
+            raise ArgumentsError(f"stage: {named!r:.80} is a name: name its task or run as well")
         known = self._keeper.tasks.get(task)
         if known is None:
             raise ArgumentsError(

@@ -14,6 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from seawall import canaries
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 Edit = Mapping[str, object] | Callable[[dict[str, Any]], Mapping[str, object]]
 """Arguments by name that take the place of those there are, or a function that makes all anew."""
 CANARY_SECONDS = 60.0
+MOST_RUNS = 100
+"""Of so many runs it is told that they are stopped."""
 _OPTIONS = (
     "from_stage", "from_start", "dry_run", "canary", "canary_seconds", "rate", "edit", "by",
 )  # fmt: skip
@@ -81,6 +84,8 @@ class Redriven:
     """Where the jobs failed, and of what."""
     unserved: tuple[str, ...] = ()
     """Tasks of theirs that no living worker serves."""
+    stopped: tuple[int, ...] = ()
+    """Runs of theirs that are paused or aborted: what is sent waits until they are resumed."""
     refused: int = 0
     refusals: tuple[Refusal, ...] = ()
     """The first of them."""
@@ -144,6 +149,8 @@ class _Redriving:
         self._refused: dict[int, str] = {}
         self._refused_besides = 0
         self._sent = 0
+        self._runs: set[int] = set()
+        """Whose items these are, as far as they were looked at."""
 
     def _need_sense(self) -> None:
         try:
@@ -175,7 +182,9 @@ class _Redriving:
         if self.dry_run and self._moves:
             for letters in self._walked():
                 self._prepared(letters, lambda: 0.0)
-        return self._with_refusals(
+        if self._which.run is not None:
+            self._runs.add(self._which.run)
+        return self._with_the_rest(
             Redriven(
                 found=len(self._job_ids) or found,
                 dry_run=self.dry_run,
@@ -188,6 +197,7 @@ class _Redriving:
     def _piles_by_id(self) -> list[Pile]:
         counts: Counter[Pile] = Counter()
         for letters in self._walked():
+            self._look_at(letters)
             for each in letters:
                 counts[Pile(each.state, each.task, each.queue, each.stage, each.code, 0)] += 1
         return [pile._replace(letters=many) for pile, many in counts.most_common()]
@@ -229,7 +239,7 @@ class _Redriving:
             for letters in self._walked():
                 self._send([each for each in letters if each.job_id not in self._gone], delay)
         done = replace(plan, sent=self._sent, canaries=first, canary=end)
-        return self._with_refusals(done)
+        return self._with_the_rest(done)
 
     def _canaries_went(self) -> tuple[tuple[int, ...], CanaryEnd]:
         """A few of as many kinds as may be, sent; and what became of them."""
@@ -242,6 +252,7 @@ class _Redriving:
     def _send(self, letters: list[DeadLetter], delay: Callable[[], float]) -> list[int]:
         """Send these again; the numbers of those that were."""
         redrives = self._prepared(letters, delay)
+        self._look_at(letters)
         sent = []
         for each, change in zip(redrives, self._keeper.store.redrive(redrives), strict=True):
             if change.done:
@@ -375,7 +386,17 @@ class _Redriving:
         else:
             self._refused_besides += 1
 
-    def _with_refusals(self, told: Redriven) -> Redriven:
+    def _look_at(self, letters: list[DeadLetter]) -> None:
+        runs = {each.run for each in letters if each.run is not None} - self._runs
+        self._runs |= set(islice(runs, MOST_RUNS - len(self._runs)))
+
+    def _stopped(self) -> tuple[int, ...]:
+        kept = [self._keeper.store.run(each) for each in sorted(self._runs)]
+        return tuple(each.id for each in kept if each is not None and each.resumable)
+
+    def _with_the_rest(self, told: Redriven) -> Redriven:
+        """With what was refused, and what waits for somebody."""
+        told = replace(told, stopped=self._stopped())
         first = [Refusal(*each) for each in list(self._refused.items())[:MOST_REFUSALS]]
         many = len(self._refused) + self._refused_besides
         return replace(told, refused=many, refusals=tuple(first))

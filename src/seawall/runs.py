@@ -10,17 +10,20 @@ into the store; this is what people hold of it.
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from seawall.clock import ManualClock
 from seawall.errors import (
+    ArgumentsError,
     NoSuchJobError,
     NotFinishedError,
     StoreUnavailableError,
 )
 from seawall.redact import one_line
 from seawall.report import MOST_FAILED, Report, report_of
-from seawall.standings import RunView, judged, view_of
+from seawall.standings import RunView, judged, terms_of, view_of
 from seawall.store import KeptRun, RunStop, Store
 
 LOOK_SECONDS = 0.5
@@ -71,7 +74,7 @@ class Run:
         every look at it. Workers do the work: this only watches.
         """
         give_up_at = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        with _shown(live=live) as show:
+        with _shown(self._app.store, self.id, live=live) as show:
             while True:
                 view = self._looked()
                 if view is not None:
@@ -103,10 +106,24 @@ class Run:
         judged(self._app.store, self._kept())
         return self._app.store.stop_run(self.id, RunStop.PAUSED, reason=_reason(reason))
 
-    def resume(self) -> bool:
-        """Let a paused or aborted run go on; what failed before is not held against it."""
-        self._kept()
-        return self._app.store.resume_run(self.id)
+    def resume(self, *, spending_cap: float | None = None) -> bool:
+        """Let a paused or aborted run go on; what failed before is not held against it.
+
+        `spending_cap` is what it may cost from now on, in all; it may be given to one that is not
+        stopped, too. False where nothing came of it; `ArgumentsError` where it has cost as much as
+        it may: it would stop again with the next item.
+        """
+        store, kept = self._app.store, self._kept()
+        terms, cost = terms_of(kept.terms), self.view().cost
+        if spending_cap is not None:
+            terms = replace(terms, spending_cap=spending_cap)
+        if terms.capped(cost) and (kept.resumable or spending_cap is not None):
+            raise ArgumentsError(
+                f"run {self.id} has cost {cost:,.6g}, and may cost {terms.spending_cap:,.6g}: give"
+                " it a higher spending_cap"
+            )
+        revised = spending_cap is not None and store.revise_run(self.id, terms.text())
+        return store.resume_run(self.id) or revised
 
     def cancel(self, reason: str = "cancelled by hand") -> int:
         """End it for good: what waits is cancelled, what runs is asked to stop; how many."""
@@ -139,7 +156,7 @@ class _Quiet:
         return None
 
 
-def _shown(*, live: bool) -> Any:
+def _shown(store: Store, run_id: int, *, live: bool) -> Any:
     """A block that gives what shows a run on the terminal: the terminal's affair, so it is asked
     for by name, and only where there is one.
     """
@@ -149,4 +166,5 @@ def _shown(*, live: bool) -> Any:
         return _Quiet()
     from importlib import import_module  # noqa: PLC0415 - as above
 
-    return import_module("seawall.cli.live").shown()
+    terminal = import_module("seawall.cli.live")
+    return terminal.shown(held=partial(terminal.held_of, store, run_id))

@@ -48,6 +48,10 @@ class Terms:
             partial_at=self.partial_at,
         )
 
+    def capped(self, cost: float) -> bool:
+        """Whether a run that has cost so much may cost no more."""
+        return self.spending_cap is not None and cost >= self.spending_cap
+
     def text(self) -> str:
         return json.dumps(dataclasses.asdict(self))
 
@@ -257,13 +261,25 @@ def judged(store: Store, kept: KeptRun) -> str | None:
     if abort is not None:
         done = store.stop_run(kept.id, RunStop.ABORTED, reason=abort.reason)
         return str(RunStop.ABORTED) if done else None
-    cap = terms.spending_cap
-    if cap is not None and total.cost >= cap:
-        reason = f"it has cost {total.cost:,.6g}, and may cost {cap:,.6g}; raise spending_cap"
-        return (
-            str(RunStop.PAUSED) if store.stop_run(kept.id, RunStop.PAUSED, reason=reason) else None
-        )
+    if terms.capped(total.cost):
+        most = f"{terms.spending_cap:,.6g}; resume it with a higher spending_cap"
+        reason = f"it has cost {total.cost:,.6g}, and may cost {most}"
+        done = store.stop_run(kept.id, RunStop.PAUSED, reason=reason)
+        return str(RunStop.PAUSED) if done else None
     return None
+
+
+def revised(store: Store, kept: KeptRun, terms: Terms) -> bool:
+    """Give the run other terms, and let one go on that had been stopped by those it had.
+
+    One that people paused stays so. Whether something changed.
+    """
+    changed = store.revise_run(kept.id, terms.text())
+    aborted = kept.stop is RunStop.ABORTED  # whoever asks again has mended something
+    cost = _total(store.items(kept.id)).cost
+    spent = kept.stop is RunStop.PAUSED and terms_of(kept.terms).capped(cost)
+    resumed = (aborted or spent) and not terms.capped(cost) and store.resume_run(kept.id)
+    return changed or resumed
 
 
 def _laid_to_rest(store: Store, kept: KeptRun) -> bool:

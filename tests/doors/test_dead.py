@@ -189,7 +189,7 @@ def test_other_commands_tell_of_it(seawall):
         (("--fault", "TIMEUOT"), "no fault code 'TIMEUOT'; did you mean TIMEOUT?"),
         (("--since", "yesterday"), "--since: found 'yesterday', expected a span such as 90s"),
         (("--state", "shut"), "Invalid value for '--state'"),
-        (("--stage", "ask"), "stage: 'ask' is a name: name its task as well"),
+        (("--stage", "ask"), "stage: 'ask' is a name: name its task or run as well"),
         (("--stage", "ask", "--task", "work"), "name the application, or the stage's number"),
         (("--after", "nonsense"), "after: found 'nonsense'"),
         (("--limit", "0"), "Invalid value for '--limit'"),

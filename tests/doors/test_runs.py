@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from seawall.model import Outcome
+from seawall.model import Outcome, Usage
+from seawall.standings import Terms, judged
 from seawall.store import Lane, NewRun, RunStop, open_store
 from tests.support.ledger import ended, new_job, wanted
 
@@ -40,6 +41,7 @@ reports = app.pipeline("reports", [fetch, ask])
 @app.task
 def plain() -> None: ...
 """
+CALLING = APP.replace("def fetch", '@stage(upstream="files")\ndef fetch')
 PATHS = ["good", "slow", "bad", "empty", "good", "good"]
 
 
@@ -137,8 +139,8 @@ def test_what_cannot_be_started_is_refused_in_one_line(seawall, module, items, w
 # ── Lists ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def begun(store, name, *, pipeline="reports", items=0):
-    new = NewRun(pipeline=pipeline, name=name, stages=("fetch", "ask"), terms="{}")
+def begun(store, name, *, pipeline="reports", items=0, terms="{}"):
+    new = NewRun(pipeline=pipeline, name=name, stages=("fetch", "ask"), terms=terms)
     run = store.start_run(new).run_id
     lane = Lane(task="work", run=run)
     if items:
@@ -216,6 +218,36 @@ def test_a_run_is_paused_resumed_and_cancelled(seawall, url):
     seawall("run", run, "cancel", "--url", url, expect=1)
 
 
+def test_a_run_that_has_spent_its_cap_is_resumed_with_a_higher_one(seawall, url):
+    with open_store(url) as store:
+        run = begun(store, "monday", items=3, terms=Terms(spending_cap=0.25).text())
+        (claim,) = store.claim(wanted(1))
+        store.settle([ended(claim.token, usage=Usage(cost=0.5))])
+        assert judged(store, store.run(run)) == "paused"
+    shown = seawall("run", run, "--url", url)
+    assert "paused: it has cost 0.5, and may cost 0.25" in shown
+    assert f"seawall run {run} resume --spending-cap AMOUNT" in shown
+    assert "give it a higher spending_cap" in seawall("run", run, "resume", "--url", url, expect=2)
+    higher = ("run", run, "resume", "--spending-cap", "50", "--url", url)
+    assert seawall(*higher) == f"Run {run} goes on, and may cost 50 in all.\n"
+    assert seawall(*higher, expect=1) == ""
+    assert told(seawall, "run", run, "--url", url)["terms"]["spending_cap"] == 50
+
+
+def test_dead_letters_of_a_run_are_told_and_found_by_the_names_of_its_stages(
+    seawall, url, app, items
+):
+    run = started(seawall, app, items, "--failure-budget", "none")
+    drained(seawall, app)
+    assert " fetch " in seawall("dead", "--url", url)
+    assert "reports at fetch" in seawall("dead", "--group", "--url", url)
+    (letter,) = told(seawall, "dead", "--run", run, "--stage", "fetch", "--url", url)
+    assert "at stage fetch" in seawall("dead", "show", letter["job_id"], "--url", url)
+    assert told(seawall, "dead", "--run", run, "--stage", "ask", "--url", url) == []
+    line = seawall("dead", "--run", run, "--stage", "none", "--url", url, expect=2)
+    assert f"stage: run {run} has no 'none'; there are: fetch, ask" in line
+
+
 def test_a_run_that_is_over_stays_what_it_is(seawall, url):
     """Also where nobody has written down yet that it is."""
     with open_store(url) as store:
@@ -234,6 +266,7 @@ def test_a_run_that_is_over_stays_what_it_is(seawall, url):
         (["pause", "--watch"], "--watch shows how a run stands: leave out pause"),
         (["--watch", "--json"], "--watch is for people"),
         (["resume", "--why", "x"], "--why goes with pause"),
+        (["pause", "--spending-cap", "5"], "--spending-cap goes with resume"),
         (["--html", "x.html"], "--html goes with report"),
         (["report", "--html", "x.html", "--json"], "ask for one of them"),
         (["report", "--html", "none/x.html"], "--html: none/x.html: no such file or directory"),
@@ -390,12 +423,16 @@ def test_to_watch_what_is_no_terminal_is_to_look_once_and_be_told(seawall):
 
 
 def test_whoever_waits_in_python_at_a_terminal_sees_it_too(seawall, terminal, module, items):
-    app = f"{module(APP)}:app"
+    app = f"{module(CALLING)}:app"
+    seawall("migrate", "--url", URL)
+    seawall("hold", "files", "--for", "1h", "--why", "moving", "--url", URL)
     waiting = terminal(
         "runs", "start", "reports", items, "--name", "monday", "--app", app, "--wait",
         "--failure-budget", "none", columns=80,
     )  # fmt: skip
     waiting.shows("0 of 6")
+    waiting.shows("upstream files is held")
+    seawall("resume", "files", "--url", URL)
     drained(seawall, app)
     waiting.shows("6 of 6")
     assert waiting.ended() == 1

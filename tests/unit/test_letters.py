@@ -97,7 +97,7 @@ def test_a_job_without_one_says_why(app, world):
         ({"fault": "TIMEUOT"}, "no fault code 'TIMEUOT'; did you mean TIMEOUT"),
         ({"state": "shut"}, "state: found 'shut', expected one of open, redriven, dismissed, all"),
         ({"colour": "red"}, "no such filter: 'colour'; there are: state, fault, group"),
-        ({"stage": "ask"}, "stage: 'ask' is a name: name its task as well"),
+        ({"stage": "ask"}, "stage: 'ask' is a name: name its task or run as well"),
         ({"stage": "ask", "task": "fetch"}, "fetch: no stage 'ask'; there are: fetch"),
         ({"stage": "ask", "task": "other"}, "the task other is not known here"),
         ({"stage": -1}, "stage: found -1"),

@@ -248,6 +248,55 @@ def test_a_run_stays_within_its_spending_cap_but_for_what_is_under_way(app, repo
         assert 5.0 <= view.cost <= 5.0 + 10 * 0.25
 
 
+def test_a_run_that_has_spent_its_cap_goes_on_with_a_higher_one_only(app, reports):
+    with in_memory(app) as world:
+        run = reports.run(range(1, 99), name="monday", spending_cap=5.0)
+        world.drain()
+        spent = run.view().cost
+        for words in ({}, {"spending_cap": 4.0}):
+            with pytest.raises(ArgumentsError, match=r"has cost .* give it a higher"):
+                run.resume(**words)
+        with pytest.raises(ArgumentsError, match="spending_cap: found -1"):
+            run.resume(spending_cap=-1)
+        world.drain()
+        assert (run.status, run.view().cost) == ("paused", spent)
+        assert run.resume(spending_cap=10.0)
+        world.drain()
+        view = run.view()
+        assert (view.status, view.terms.spending_cap) == ("paused", 10.0)
+        assert 10.0 <= view.cost <= 10.0 + 10 * 0.25
+        # The same call with a higher one does the same; and one that runs may be given one, too.
+        again = reports.run(range(1, 99), name="monday", spending_cap=15.0)
+        assert (again.id, again.status) == (run.id, "running")
+        assert run.resume(spending_cap=1_000.0)
+        assert not run.resume(spending_cap=1_000.0)
+        world.drain()
+        assert run.wait().status == "completed"
+        assert not run.resume(spending_cap=2_000.0)
+        assert run.view().terms.spending_cap == 1_000.0
+
+
+def test_the_terms_of_the_last_call_hold_and_a_pause_by_hand_does_too(app, reports):
+    with in_memory(app):
+        run = reports.run(range(1, 9), name="monday", failure_budget=0.5, spending_cap=1.0)
+        run.pause("the bill")
+        again = reports.run(range(1, 9), name="monday", failure_budget=0.2, spending_cap=2.0)
+        view = again.view()
+        assert (again.id, view.status, view.reason) == (run.id, "paused", "the bill")
+        assert (view.terms.failure_budget, view.terms.spending_cap) == (0.2, 2.0)
+
+
+def test_a_redrive_says_which_runs_are_stopped(app, reports):
+    with in_memory(app) as world:
+        over = reports.run([-1, 1], name="monday", failure_budget=None)
+        paused = reports.run([-1, *range(1, 50)], name="tuesday", spending_cap=1.0)
+        world.drain()
+        assert app.redrive(run=over.id, dry_run=True).stopped == ()
+        assert app.redrive(run=paused.id, dry_run=True).stopped == (paused.id,)
+        (letter,) = app.dead_letters(run=paused.id, stage="fetch").letters
+        assert app.redrive(letter.job_id).stopped == (paused.id,)
+
+
 def test_a_run_that_ended_above_its_budget_is_aborted_however_fast_it_ended(app):
     """Nothing was left to stop; what its end is called must not depend on who looked when."""
     broken = [True]

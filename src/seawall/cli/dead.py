@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from seawall.cli import apps, show, when
-from seawall.cli.apps import AppName, Url
+from seawall.cli.apps import AppName, Found, Url
 from seawall.cli.job import history_of, print_evidence, print_history, print_text
 from seawall.cli.jobs import JobId, no_such_job
 from seawall.cli.show import AsJson, ConfigFile
@@ -103,12 +103,42 @@ def dead(  # noqa: PLR0917 - Typer turns each into an option
         )  # fmt: skip
         which["state"] = str(state)
         letters = Letters(found)
+        stages = Stages(found)
         if group:
-            _tell_groups(letters.groups(limit=limit, **which), now, as_json=as_json)
+            _tell_groups(letters.groups(limit=limit, **which), now, stages, as_json=as_json)
             return
         page = letters.page(after=after, limit=limit, **which)
         total = letters.count(**which) if page.next or after else len(page)
-    _tell_page(page, total, now, is_first=after is None, as_json=as_json)
+        _tell_page(page, total, now, stages, is_first=after is None, as_json=as_json)
+
+
+class Stages:
+    """What stages are called, where somebody knows: the run of a job, or the application."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._names: dict[tuple[str, int | None], tuple[str, ...]] = {}
+
+    def of(self, letter: DeadLetter) -> str:
+        """The name of the stage at which it failed; nothing where a job has but one."""
+        return self.named(letter, letter.stage)
+
+    def named(self, letter: DeadLetter, stage: int) -> str:
+        """The name of a stage of that job; its number where nobody knows it."""
+        where = (letter.task, letter.run)
+        if where not in self._names:
+            self._names[where] = self._looked_up(*where)
+        names = self._names[where]
+        if len(names) < 2 and not stage:
+            return ""
+        return names[stage] if stage < len(names) else str(stage)
+
+    def _looked_up(self, task: str, run: int | None) -> tuple[str, ...]:
+        kept = None if run is None else self._found.store.run(run)
+        if kept is not None:
+            return kept.stages
+        known = self._found.tasks.get(task)
+        return () if known is None else tuple(each.name for each in known.stages)
 
 
 def asked_for(now: datetime, *, since: str | None = None, **said: Any) -> Which:
@@ -123,7 +153,7 @@ def asked_for(now: datetime, *, since: str | None = None, **said: Any) -> Which:
 
 
 def _tell_page(
-    page: LetterPage, total: int, now: datetime, *, is_first: bool, as_json: bool
+    page: LetterPage, total: int, now: datetime, stages: Stages, *, is_first: bool, as_json: bool
 ) -> None:
     more = f"the same with --after {page.next}, or see --group" if page.next else ""
     left = f"{total - len(page):,} more" if is_first else f"more, of {total:,} in all"
@@ -141,7 +171,7 @@ def _tell_page(
         (
             str(each.job_id),
             escape(each.task),
-            str(each.stage),
+            escape(show.harmless(stages.of(each))),
             _state_of(each),
             show.ago(each.last_at, now),
             f"{each.attempts:,}",
@@ -149,7 +179,7 @@ def _tell_page(
         )
         for each in page
     ]
-    show.listing(columns, rows, right=(0, 2, 5))
+    show.listing(columns, rows, right=(0, 5))
     if more:
         typer.echo(f"\nThere are {left}: {more}")
 
@@ -160,7 +190,7 @@ def _state_of(letter: DeadLetter) -> str:
     return f"{word}, {letter.times:,}×" if letter.times > 1 else word
 
 
-def _tell_groups(groups: LetterGroups, now: datetime, *, as_json: bool) -> None:
+def _tell_groups(groups: LetterGroups, now: datetime, stages: Stages, *, as_json: bool) -> None:
     left = groups.total - len(groups)
     more = f"{left:,} more groups, {groups.letters:,} letters in all: the same with --limit"
     if as_json:
@@ -180,7 +210,7 @@ def _tell_groups(groups: LetterGroups, now: datetime, *, as_json: bool) -> None:
             f"{group.came_back:,}" if group.came_back else "",
             show.ago(group.first_at, now),
             show.ago(group.last_at, now),
-            escape(_where(group)),
+            escape(_where(group, stages)),
             escape(_example(group)),
         )
         for group in groups
@@ -190,9 +220,12 @@ def _tell_groups(groups: LetterGroups, now: datetime, *, as_json: bool) -> None:
         typer.echo(f"\nThere are {more}")
 
 
-def _where(group: LetterGroup) -> str:
-    stages = "" if group.stages == (0,) else f" at {', '.join(map(str, group.stages))}"
-    return ", ".join(group.tasks) + stages
+def _where(group: LetterGroup, stages: Stages) -> str:
+    names = [str(each) for each in group.stages] if group.stages != (0,) else []
+    if len(group.tasks) == 1 and group.samples:
+        names = [stages.named(group.samples[0], each) for each in group.stages]
+    at = ", ".join(filter(None, names))
+    return ", ".join(group.tasks) + (f" at {show.harmless(at)}" if at else "")
 
 
 def _example(group: LetterGroup) -> str:
@@ -235,12 +268,13 @@ def show_one(
             if (left := store.evidence(job_id, each.seq)) is not None
         }
         arguments = store.arguments(job_id)
+        stage = Stages(found).of(letter)
     steps = list(next_steps(letter))
     if as_json:
         show.print_json(_as_data(letter, job, history, evidence, steps))
         return
     console = show.console()
-    for line in _told(letter, now):
+    for line in _told(letter, stage, now):
         console.print(escape(line), soft_wrap=True)
     print_text(console, "Arguments", arguments)
     print_history(history, now)
@@ -268,15 +302,15 @@ def _as_data(
     return told
 
 
-def _told(letter: DeadLetter, now: datetime) -> Iterator[str]:
+def _told(letter: DeadLetter, stage: str, now: datetime) -> Iterator[str]:
     """What failed and what became of it, in sentences."""
-    at = f" at stage {letter.stage}" if letter.stage else ""
+    at = f" at stage {stage}" if stage else ""
     calls = f", calling {letter.upstream}" if letter.upstream else ""
     after = f"after {times(letter.attempts, 'attempt')}"
     ended = show.ago(letter.last_at, now)
     yield f"Job {letter.job_id} ({letter.task}) failed {ended}{at}{calls}, {after}."
     yield f"{letter.fault}"
-    yield f"{letter.code}: {letter.code.meaning}"
+    yield f"What {letter.code} means: {letter.code.meaning}"
     if letter.times > 1:
         first = show.ago(letter.first_at, now)
         yield (

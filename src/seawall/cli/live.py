@@ -17,7 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from seawall.cli.show import harmless
+from seawall.errors import StoreUnavailableError
 from seawall.standings import RunView, StageView
+from seawall.store import Store
 from seawall.why import span
 
 PACE_SECONDS = 60.0
@@ -88,6 +90,22 @@ def shown(
             live.update(drawn(view, pace, console.width, held()), refresh=True)
 
         yield show
+
+
+def held_of(store: Store, run_id: int) -> list[str]:
+    """What keeps items of a run waiting that is not the run's own affair, in words."""
+    try:
+        lanes = [each.lane for each in store.backlog() if each.lane.run == run_id]
+        now, names = store.now(), {lane.upstream for lane in lanes}
+        watched = [each for each in store.watched() if each.name in names]
+    except StoreUnavailableError as error:
+        return [str(error)]
+    return [
+        f"upstream {harmless(each.name)} is held for another {span(each.held_until - now)}:"
+        f" {harmless(each.reason)}"
+        for each in watched
+        if each.held_until is not None and each.held_until > now
+    ]
 
 
 def drawn(view: RunView, pace: Pace, width: int, held: Sequence[str] = ()) -> RenderableType:

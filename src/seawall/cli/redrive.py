@@ -195,6 +195,10 @@ def in_words(told: Redriven) -> list[str]:
         f"No living worker serves {task}: its jobs will wait until one does."
         for task in told.unserved
     ]
+    lines += [
+        f"Run {run} is stopped: its items wait until it is resumed: seawall run {run} resume"
+        for run in told.stopped
+    ]
     if told.refused:
         would = "would not be" if told.dry_run else "not sent again"
         lines += [f"{told.refused:,} {would}:", *_refusals(told.refusals, told.refused)]

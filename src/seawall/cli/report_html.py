@@ -14,14 +14,14 @@ from seawall.decisions.explain import in_words
 from seawall.report import Report, StageReport
 from seawall.standings import span_of
 from seawall.store import MOST_TRIES
-from seawall.why import span
+from seawall.why import span, times
 
-_WIDTH = 640
+_WIDTH = 860
 """Of each picture, in its own units; the page scales it."""
-_LABEL = 150
+_LABEL = 200
 _ROW = 28
 _MOST_TROUBLES = 12
-_LONGEST_LABEL = 22
+_LONGEST_LABEL = 28
 
 
 def page(report: Report) -> str:
@@ -205,7 +205,7 @@ def _tries(stages: Sequence[StageReport]) -> str:
         (
             f"{each.name}, {attempts}{' or more' if attempts >= MOST_TRIES else ''}×",
             items,
-            f"{items:,} items",
+            times(items, "item"),
             "good" if attempts == 1 else "warn",
         )
         for each in stages
@@ -234,7 +234,7 @@ def _changes(report: Report) -> str:
         for each in stage.configs
     ]
     head = ["stage", "configuration", "attempts", "first began", "last ended"]
-    return _table(head, rows, numbers=[2]) if rows else ""
+    return _table(head, rows, numbers=[2], times=[3, 4]) if rows else ""
 
 
 # --- what went wrong ------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def _troubles(report: Report) -> str:
         return ""
     first = report.troubles[:_MOST_TROUBLES]
     bars = [
-        (f"{each.code} in {each.stage}", each.attempts, f"{each.attempts:,} attempts", "bad")
+        (f"{each.code} in {each.stage}", each.attempts, times(each.attempts, "attempt"), "bad")
         for each in first
     ]
     rows = [
@@ -291,7 +291,7 @@ def _failed(report: Report) -> str:
             f'<p class="soft">And {report.more_failed:,} more: <code>seawall jobs'
             f" --run {report.run.id} --state failed</code></p>"
         )
-    return _table(head, rows, numbers=[0, 3], wide=[4]) + more
+    return _table(head, rows, numbers=[0, 3], wide=[4], times=[5]) + more
 
 
 # --- pictures and tables --------------------------------------------------------------------------
@@ -322,7 +322,7 @@ def _bars(title: str, bars: Sequence[tuple[str, float, str, str]]) -> str:
     if not bars:
         return ""
     most = max(amount for _, amount, *_ in bars) or 1
-    room = _WIDTH - _LABEL - 90
+    room = _WIDTH - _LABEL - 130
     drawn = []
     for row, (name, amount, told, kind) in enumerate(bars):
         y, wide = row * _ROW, max(2.0, amount / most * room)
@@ -340,9 +340,11 @@ def _table(
     *,
     numbers: Sequence[int] = (),
     wide: Sequence[int] = (),
+    times: Sequence[int] = (),
 ) -> str:
     """A table of cells that are HTML already."""
-    kinds = {**dict.fromkeys(numbers, ' class="n"'), **dict.fromkeys(wide, ' class="w"')}
+    said = {"n": numbers, "w": wide, "t": times}
+    kinds = {at: f' class="{kind}"' for kind, places in said.items() for at in places}
 
     def line(cells: Sequence[str], tag: str) -> str:
         filled = (f"<{tag}{kinds.get(at, '')}>{cell}</{tag}>" for at, cell in enumerate(cells))

@@ -21,17 +21,19 @@ p { margin: .35rem 0; overflow-wrap: anywhere; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .75rem;
   margin: 1.25rem 0; }
 .card, section { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; }
-.card { padding: .7rem .9rem; } .card b { display: block; font-size: 1.35rem; font-weight: 600; }
+.card { padding: .7rem .9rem; } .card b { display: block; font-size: 1.25rem; font-weight: 600;
+  white-space: nowrap; }
 section { padding: 1.1rem 1.2rem; margin: 1rem 0; overflow-x: auto; break-inside: avoid; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 svg + table { margin-top: 1rem; }
 th { text-align: left; font-weight: 600; color: var(--soft); }
 th, td { padding: .3rem .8rem .3rem 0; vertical-align: top; border-bottom: 1px solid var(--line); }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.t { white-space: nowrap; }
 td.w { overflow-wrap: anywhere; min-width: 14rem; }
 code { font: .85em ui-monospace, monospace; }
-svg { width: 100%; height: auto; max-width: 46rem; display: block; }
-svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+svg { width: 100%; height: auto; min-width: 34rem; display: block; }
+svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
 svg .soft { fill: var(--soft); }
 .good { fill: var(--good); } .skip { fill: var(--skip); } .bad { fill: var(--bad); }
 .warn { fill: var(--warn); } .main { fill: var(--main); } .light { fill: var(--light); }

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from seawall.cli import apps, report, show
 from seawall.cli.apps import AppName, Found, Url
-from seawall.cli.live import STAGE_COLUMNS, shown, spent_of, stage_row, status_of
+from seawall.cli.live import STAGE_COLUMNS, held_of, shown, spent_of, stage_row, status_of
 from seawall.cli.show import AsJson, ConfigFile
 from seawall.errors import ConfigurationError, StoreUnavailableError
 from seawall.pipelines import Pipeline
@@ -135,6 +135,10 @@ def run(  # noqa: PLR0917 - Typer turns each into an option
     why: Annotated[
         str | None, typer.Option("--why", metavar="TEXT", help="With pause: what to tell others.")
     ] = None,
+    spending_cap: Annotated[
+        float | None,
+        typer.Option(metavar="AMOUNT", help="With resume: what it may cost from now on, in all."),
+    ] = None,
     html: Annotated[
         str | None,
         typer.Option("--html", metavar="FILE", help="With report: write it as one HTML file."),
@@ -154,7 +158,7 @@ def run(  # noqa: PLR0917 - Typer turns each into an option
     `pause` lets no more items begin, `resume` lets a paused or aborted one go
     on, `cancel` ends it for good. Exit code 1 if that is not possible.
     """
-    _need_sense(action, watch=watch, why=why, html=html, as_json=as_json)
+    _need_sense(action, watch=watch, why=why, cap=spending_cap, html=html, as_json=as_json)
     write = action in (Action.PAUSE, Action.RESUME, Action.CANCEL)
     with apps.opened(app, url, config, write=write) as found:
         if found.store.run(run_id) is None:
@@ -163,7 +167,7 @@ def run(  # noqa: PLR0917 - Typer turns each into an option
         if action is Action.REPORT:
             report.show_report(asked.report(most_failed=failed), html, as_json=as_json)
         elif write:
-            _decide(asked, action, why, as_json=as_json)
+            _decide(asked, action, why, spending_cap, as_json=as_json)
         elif watch and _watched(found, asked):
             return
         else:
@@ -173,14 +177,19 @@ def run(  # noqa: PLR0917 - Typer turns each into an option
 
 
 def _need_sense(
-    action: Action | None, *, watch: bool, why: str | None, html: str | None, as_json: bool
-) -> None:
+    action: Action | None, *, watch: bool, why: str | None, cap: float | None, html: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     if watch and action is not None:
         raise ConfigurationError(f"--watch shows how a run stands: leave out {action}")
     if watch and as_json:
         raise ConfigurationError("--watch is for people: ask for --json again and again instead")
     if why is not None and action is not Action.PAUSE:
         raise ConfigurationError("--why goes with pause: seawall run ID pause --why TEXT")
+    if cap is not None and action is not Action.RESUME:
+        raise ConfigurationError(
+            "--spending-cap goes with resume: seawall run ID resume --spending-cap AMOUNT"
+        )
     if html is not None and action is not Action.REPORT:
         raise ConfigurationError("--html goes with report: seawall run ID report --html FILE")
     if html is not None and as_json:
@@ -192,7 +201,7 @@ def _watched(found: Found, asked: Run) -> bool:
     out = show.console()
     if not out.is_terminal or out.is_dumb_terminal:
         return False
-    with suppress(KeyboardInterrupt), shown(out, lambda: held_of(found, asked.id)) as look:
+    with suppress(KeyboardInterrupt), shown(out, lambda: held_of(found.store, asked.id)) as look:
         while True:
             with suppress(StoreUnavailableError):
                 view = asked.view()
@@ -203,28 +212,12 @@ def _watched(found: Found, asked: Run) -> bool:
     return True
 
 
-def held_of(found: Found, run_id: int) -> list[str]:
-    """What keeps items of a run waiting that is not the run's own affair, in words."""
-    try:
-        lanes = [each.lane for each in found.store.backlog() if each.lane.run == run_id]
-        now, names = found.store.now(), {lane.upstream for lane in lanes}
-        watched = [each for each in found.store.watched() if each.name in names]
-    except StoreUnavailableError as error:
-        return [str(error)]
-    return [
-        f"upstream {show.harmless(each.name)} is held for another {span(each.held_until - now)}:"
-        f" {show.harmless(each.reason)}"
-        for each in watched
-        if each.held_until is not None and each.held_until > now
-    ]
-
-
 def _print(found: Found, view: RunView, *, as_json: bool) -> None:
     if as_json:
         show.print_json(as_data(view))
         return
     alive = found.store.workers(within_seconds=ALIVE_SECONDS)
-    held = held_of(found, view.id)
+    held = held_of(found.store, view.id)
     out = show.console()
     out.print(show.fields(_fields(view, held)))
     typer.echo()
@@ -281,8 +274,9 @@ def next_steps(view: RunView, *, workers: int) -> list[str]:
     """What somebody who looks at it may want to do, as sentences with commands."""
     steps = []
     if view.status in ("paused", "aborted") and view.unfinished:
+        more = " --spending-cap AMOUNT" if view.terms.capped(view.cost) else ""
         steps.append(
-            f"To let it go on: seawall run {view.id} resume. To end it for good: seawall run"
+            f"To let it go on: seawall run {view.id} resume{more}. To end it for good: seawall run"
             f" {view.id} cancel"
         )
     if view.status == "running" and not view.sealed:
@@ -305,14 +299,18 @@ def next_steps(view: RunView, *, workers: int) -> list[str]:
 # --- deciding -------------------------------------------------------------------------------------
 
 
-def _decide(asked: Run, action: Action | None, why: str | None, *, as_json: bool) -> None:
+def _decide(
+    asked: Run, action: Action | None, why: str | None, cap: float | None, *, as_json: bool
+) -> None:
     """Do it, say what came of it; exit code 1 if it was refused."""
     if action is Action.PAUSE:
         done = asked.pause(BY_HAND if why is None else why)
         again = f"seawall run {asked.id} resume"
         line = f"Run {asked.id} is paused: no more items begin. To go on: {again}"
     elif action is Action.RESUME:
-        done, line = asked.resume(), f"Run {asked.id} goes on."
+        done, line = asked.resume(spending_cap=cap), f"Run {asked.id} goes on."
+        if cap is not None and asked.status == "running":
+            line = f"Run {asked.id} goes on, and may cost {cap:,.6g} in all."
     else:
         before = asked.view()
         stopped = asked.cancel() if before.unfinished or not before.over else 0

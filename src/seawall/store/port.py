@@ -287,10 +287,15 @@ class Store(Protocol):
         """Let a paused or aborted run go on; what failed before is not held against it any more."""
         ...
 
+    def revise_run(self, run_id: int, terms: str) -> bool:
+        """Give a run that is not over other terms; false where it is, or has these already."""
+        ...
+
     def close_run(self, run_id: int) -> bool:
         """Write down that a run is over; false where that was known, or is not so.
 
-        Over is one that is sealed and whose items have all ended. A redrive opens it again.
+        Over is one that is sealed and whose items have all ended; it is neither paused nor aborted
+        any more. A redrive opens it again.
         """
         ...
 

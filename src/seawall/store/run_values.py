@@ -65,6 +65,11 @@ class KeptRun(NamedTuple):
     closed_at: datetime | None
     """When it was first seen that all of them had ended."""
 
+    @property
+    def resumable(self) -> bool:
+        """Whether none of its items begins until somebody resumes it."""
+        return self.stop in (RunStop.PAUSED, RunStop.ABORTED)
+
 
 class Started(NamedTuple):
     """`start_run`'s answer."""

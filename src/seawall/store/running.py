@@ -3,7 +3,7 @@
 import json
 
 from seawall.errors import StoreUnavailableError
-from seawall.model import Usage, need_name
+from seawall.model import Usage, need_name, need_text
 from seawall.store import rows
 from seawall.store.asking import TRIES_FOR_A_KEY, Asking
 from seawall.store.run_values import (
@@ -58,6 +58,10 @@ class Running(Asking):
         if resumed:
             self._backend.wake()
         return resumed
+
+    def revise_run(self, run_id: int, terms: str) -> bool:
+        need_text("terms", terms)
+        return is_id(run_id) and bool(self._backend.all("revise_run", run=run_id, terms=terms))
 
     def close_run(self, run_id: int) -> bool:
         if not is_id(run_id):

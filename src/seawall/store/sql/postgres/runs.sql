@@ -70,6 +70,12 @@ let_go AS (
 )
 SELECT id FROM resumed;
 
+-- name: revise_run
+-- Gives a run that is not over other terms; nothing where it has these.
+UPDATE seawall.run SET terms = %(terms)s
+WHERE id = %(run)s AND closed_at IS NULL AND stop IS DISTINCT FROM 'cancelled' AND terms <> %(terms)s
+RETURNING id;
+
 -- name: lock_run
 -- Keeps others from sending items of a run again until this transaction has ended.
 -- What is asked next in the transaction sees all that those had done who held the lock before.

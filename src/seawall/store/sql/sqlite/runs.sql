@@ -51,6 +51,12 @@ SET stop = NULL, reason = '', stopped_at = NULL,
 WHERE id = :run AND stop IN ('paused', 'aborted')
 RETURNING id;
 
+-- name: revise_run
+-- Gives a run that is not over other terms; nothing where it has these.
+UPDATE seawall_run SET terms = :terms
+WHERE id = :run AND closed_at IS NULL AND stop IS NOT 'cancelled' AND terms <> :terms
+RETURNING id;
+
 -- name: lock_run
 -- Keeps others from sending items of a run again until this transaction has ended.
 -- Nothing to do here: there is one writer at a time.
