@@ -3,7 +3,6 @@
 An item that cannot be taken is written down all the same: it ends as a dead letter of its own.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import islice
@@ -15,7 +14,7 @@ from seawall.errors import (
     KeyConflictError,
     SeawallError,
 )
-from seawall.items import Unreadable, items_of
+from seawall.items import Unreadable, as_arguments, items_of
 from seawall.model import Lane, NewJob, need_name
 from seawall.redact import one_line
 from seawall.runs import Run
@@ -28,10 +27,6 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from seawall.tasks import Task
-
-UNREADABLE = "$unreadable"
-"""In the arguments of an item that could not be made one: why."""
-LONGEST_SHOWN = 1_000
 
 
 class Feed:
@@ -156,7 +151,7 @@ class Feed:
         One that cannot be taken is written down all the same: it ends as a dead letter of its own.
         """
         if isinstance(item, Unreadable):
-            return _unreadable(item.reason, item.text), ""
+            return as_arguments(item), ""
         args, kwargs = self._call(item)
         task = self._pipeline
         try:
@@ -168,7 +163,7 @@ class Feed:
             if not isinstance(upstream, str):
                 upstream = task.upstream_for(args, kwargs)
         except ArgumentsError as error:
-            return _unreadable(str(error), repr(item)), ""
+            return as_arguments(Unreadable(str(error), repr(item))), ""
         return text, upstream
 
     def _call(self, item: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -179,14 +174,3 @@ class Feed:
     @cached_property
     def _takes_one(self) -> bool:
         return len(self._pipeline.signature.parameters) <= 1
-
-
-def _unreadable(reason: str, text: str) -> str:
-    return json.dumps({UNREADABLE: one_line(reason), "item": one_line(text, longest=LONGEST_SHOWN)})
-
-
-def unreadable(arguments: str) -> str | None:
-    """Why these arguments are those of an item that could not be taken; None where they are not."""
-    if not arguments.startswith(f'{{"{UNREADABLE}"'):
-        return None
-    return str(json.loads(arguments)[UNREADABLE])

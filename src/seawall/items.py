@@ -13,9 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seawall.errors import ArgumentsError
+from seawall.redact import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+UNREADABLE = "$unreadable"
+"""In the arguments of an item that could not be made one: why."""
+LONGEST_SHOWN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,19 @@ class Unreadable:
 
     reason: str
     text: str
+
+
+def as_arguments(item: Unreadable) -> str:
+    """What is written down of it in the place of arguments."""
+    shown = one_line(item.text, longest=LONGEST_SHOWN)
+    return json.dumps({UNREADABLE: one_line(item.reason), "item": shown})
+
+
+def unreadable(arguments: str) -> str | None:
+    """Why these arguments are those of an item that could not be taken; None where they are not."""
+    if not arguments.startswith(f'{{"{UNREADABLE}"'):
+        return None
+    return str(json.loads(arguments)[UNREADABLE])
 
 
 def items_of(given: "Iterable[Any] | str | os.PathLike[str]") -> Iterator[Any]:

@@ -11,126 +11,27 @@ left, and may also take `item`, which is what the first was given. What a stage 
 before the next begins, so that nothing that was paid for is done twice.
 """
 
-import asyncio
-import hashlib
-import inspect
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from seawall.arguments import Call
 from seawall.artifacts import recall
-from seawall.errors import ArgumentsError, ConfigurationError, FaultError
-from seawall.faults import FaultCode
-from seawall.feeding import Feed, unreadable
+from seawall.errors import ArgumentsError
+from seawall.feeding import Feed
 from seawall.model import Job, Lane
-from seawall.redact import one_line
 from seawall.runs import Run
+from seawall.stages import stage, stages_of
 from seawall.standings import Terms
-from seawall.tasks import Task, UpstreamOf
+from seawall.tasks import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
 
     from seawall.app import Seawall
-    from seawall.decisions.policy import Policy
+    from seawall.stages import Stage
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-ITEM = "item"
-"""The parameter of a later stage that gets what the first one was given."""
-MOST_STAGES = 100
-_SAID = "_seawall_stage"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageOptions:
-    """What can be said about a stage. What is None is as the application has it."""
-
-    name: str | None = None
-    policy: "str | Policy | None" = None
-    upstream: UpstreamOf = ""
-    timeout_seconds: float | None = None
-    isolated: bool = False
-    memory_mib: int | None = None
-    checkpoint: bool = True
-    """False for a cheap step whose output is not worth keeping: it is part of the stage after it,
-    and done again with it."""
-    config: Mapping[str, Any] = field(default_factory=dict)
-    """What else its outcome depends on, such as a model or a prompt's version."""
-
-
-AS_IT_IS = StageOptions()
-_APART = StageOptions(checkpoint=False)
-
-
-@overload
-def stage(function: F, /) -> F: ...
-@overload
-def stage(
-    *,
-    name: str | None = None,
-    policy: "str | Policy | None" = None,
-    upstream: UpstreamOf = "",
-    timeout_seconds: float | None = None,
-    isolated: bool = False,
-    memory_mib: int | None = None,
-    checkpoint: bool = True,
-    config: Mapping[str, Any] | None = None,
-) -> Callable[[F], F]: ...
-def stage(*function: Any, **said: Any) -> Any:
-    """Say how a function is to be treated as a stage of pipelines; it stays what it is.
-
-    `policy` judges its faults; `upstream` is what it calls, or a function of its arguments;
-    `checkpoint=False` makes it a part of the stage after it. `config` is whatever else its
-    outcome depends on: attempts say which configuration they were made with.
-    """
-    if function:
-        return _marked(function[0], AS_IT_IS)
-    if said.get("config", ()) is None:
-        del said["config"]
-    try:
-        options = StageOptions(**said)
-    except TypeError:
-        there = ", ".join(StageOptions.__dataclass_fields__)
-        unknown = next(name for name in said if name not in StageOptions.__dataclass_fields__)
-        raise ConfigurationError(f"stage: no option {unknown!r}; there are: {there}") from None
-    return lambda function: _marked(function, options)
-
-
-def _marked(function: F, options: StageOptions) -> F:
-    given: object = function
-    if not callable(given) or isinstance(given, Task):
-        raise ConfigurationError(f"stage: found {function!r:.80}, expected a function")
-    setattr(function, _SAID, options)
-    return function
-
-
-class Stage(Task[..., Any, Any]):
-    """One stage of a pipeline."""
-
-    first: bool = True
-
-    def call_of(self, arguments: str, before: str | None) -> Call:
-        if self.first:
-            if (reason := unreadable(arguments)) is not None:
-                raise FaultError(FaultCode.INVALID_INPUT, f"it is no item: {reason}")
-            return self.signature.read(arguments)
-        takes = [name for name, _ in self.signature.parameters]
-        parts = [
-            f"{json.dumps(name)}:{_item(arguments) if name == ITEM else before or 'null'}"
-            for name in takes
-        ]
-        return self.signature.read(f"{{{','.join(parts)}}}")
-
-
-def _item(arguments: str) -> str:
-    """What the first stage was given, by itself where it takes one thing only."""
-    table = json.loads(arguments)
-    given = next(iter(table.values())) if len(table) == 1 else table
-    return json.dumps(given, ensure_ascii=False)
+__all__ = ["Pipeline", "stage"]
 
 
 class Pipeline(Task[..., Any, Any]):
@@ -146,7 +47,7 @@ class Pipeline(Task[..., Any, Any]):
         priority: int,
         home: str,
     ) -> None:
-        self._stages: tuple[Stage, ...] = tuple(_made(app, name, given, home))
+        self._stages: tuple[Stage, ...] = tuple(stages_of(app, name, given, home))
         first = self._stages[0]
         super().__init__(
             app,
@@ -229,191 +130,3 @@ class Pipeline(Task[..., Any, Any]):
         )
         feed = Feed(self, key=key, owner=owner, queue=queue, priority=priority)
         return feed.run(items, name=name, terms=terms)
-
-
-def _made(app: "Seawall", pipeline: str, given: Sequence[Any], home: str) -> list[Stage]:
-    """The stages, with those that keep nothing as parts of the ones after them."""
-    if not isinstance(given, list | tuple) or not given:
-        raise ConfigurationError(
-            f"pipeline {pipeline}: found {given!r:.80}, expected a list of stages"
-        )
-    if len(given) > MOST_STAGES:
-        raise ConfigurationError(
-            f"pipeline {pipeline}: {len(given)} stages, expected at most {MOST_STAGES}"
-        )
-    stages: list[Stage] = []
-    steps: list[Callable[..., Any]] = []
-    for each in given:
-        options, function = _options(app, pipeline, each)
-        if not options.checkpoint:
-            _need_nothing_else(pipeline, function, options)
-            steps.append(function)
-            continue
-        stages.append(_stage(app, pipeline, [*steps, function], options, first=not stages))
-        steps = []
-    if steps:
-        raise ConfigurationError(
-            f"pipeline {pipeline}: the last stage keeps its output: checkpoint=False is for one"
-            " that another follows"
-        )
-    names = [stage.name for stage in stages]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ConfigurationError(
-            f"pipeline {pipeline}: two stages are called {twice}; give one another name:"
-            " @stage(name=…)"
-        )
-    for stage in stages:
-        stage.home = home
-    return stages
-
-
-def _options(app: "Seawall", pipeline: str, given: Any) -> tuple[StageOptions, Callable[..., Any]]:
-    if isinstance(given, Pipeline):
-        raise ConfigurationError(f"pipeline {pipeline}: {given.name} is a pipeline, not a stage")
-    if isinstance(given, Task):
-        if given.app is not app:
-            raise ConfigurationError(
-                f"pipeline {pipeline}: {given.name} is a task of another application"
-            )
-        return StageOptions(
-            name=given.name,
-            policy=given.policy,
-            upstream=given.upstream,
-            timeout_seconds=given.timeout_seconds,
-            isolated=given.isolated,
-            memory_mib=given.memory_mib,
-        ), given.function
-    if not callable(given):
-        raise ConfigurationError(
-            f"pipeline {pipeline}: found {given!r:.80}, expected a task or a function"
-        )
-    return getattr(given, _SAID, AS_IT_IS), given
-
-
-def _need_nothing_else(pipeline: str, function: Any, options: StageOptions) -> None:
-    for name in StageOptions.__dataclass_fields__:
-        if name not in ("name", "config", "checkpoint") and getattr(options, name) != getattr(
-            _APART, name
-        ):
-            raise ConfigurationError(
-                f"pipeline {pipeline}: {_name(function)}: checkpoint=False makes it a part of the"
-                f" stage after it, whose {name} holds; say it there"
-            )
-
-
-def _name(function: Any) -> str:
-    options: StageOptions = getattr(function, _SAID, AS_IT_IS)
-    return options.name or getattr(function, "__name__", "") or "a stage"
-
-
-def _stage(
-    app: "Seawall",
-    pipeline: str,
-    functions: list[Callable[..., Any]],
-    options: StageOptions,
-    *,
-    first: bool,
-) -> Stage:
-    last = options.name or _name(functions[-1])
-    name = "+".join([*map(_name, functions[:-1]), last])
-    for function in functions[0 if not first else 1 :]:
-        _need_one_parameter(pipeline, function)
-    try:
-        policy = app.policy(options.policy)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"pipeline {pipeline}: {name}: {error}") from None
-    timeout = options.timeout_seconds
-    stage = Stage(
-        app,
-        functions[0] if len(functions) == 1 else _joined(functions),
-        name=name,
-        policy=policy,
-        queue="default",
-        upstream=options.upstream,
-        priority=0,
-        timeout_seconds=app.settings.timeout_seconds if timeout is None else timeout,
-        isolated=options.isolated,
-        memory_mib=options.memory_mib,
-    )
-    stage.first = first
-    stage.config = _digest(stage, [getattr(each, _SAID, AS_IT_IS).config for each in functions])
-    return stage
-
-
-def _need_one_parameter(pipeline: str, function: Callable[..., Any]) -> None:
-    try:
-        inspect.signature(function)
-    except ValueError:
-        raise ConfigurationError(
-            f"pipeline {pipeline}: {_name(function)} does not say what it takes; write a function"
-            " around it"
-        ) from None
-    takes = [each for each in inspect.signature(function).parameters.values() if each.name != ITEM]
-    good = len(takes) <= 1 and all(
-        each.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        for each in takes
-    )
-    if not good:
-        raise ConfigurationError(
-            f"pipeline {pipeline}: {_name(function)} takes"
-            f" {one_line(str(inspect.signature(function)))}; a later stage takes what the one"
-            f" before it left, and `{ITEM}` if it likes"
-        )
-
-
-def _joined(functions: list[Callable[..., Any]]) -> Callable[..., Any]:
-    """One function of several, each of which takes what the one before it gave."""
-
-    def given(function: Callable[..., Any], value: Any, item: Any) -> dict[str, Any]:
-        return {
-            name: item if name == ITEM else value for name in inspect.signature(function).parameters
-        }
-
-    def item_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        everything = [*args, *kwargs.values()]
-        return kwargs.get(ITEM, everything[0] if len(everything) == 1 else kwargs or args)
-
-    def joined(*args: Any, **kwargs: Any) -> Any:
-        value, item = functions[0](*args, **kwargs), item_of(args, kwargs)
-        for function in functions[1:]:
-            value = function(**given(function, value, item))
-        return value
-
-    async def joined_async(*args: Any, **kwargs: Any) -> Any:
-        value, item = await _awaited(functions[0], *args, **kwargs), item_of(args, kwargs)
-        for function in functions[1:]:
-            value = await _awaited(function, **given(function, value, item))
-        return value
-
-    any_async = any(map(inspect.iscoroutinefunction, functions))
-    made: Any = joined_async if any_async else joined
-    made.__wrapped__ = functions[0]
-    made.__module__ = functions[-1].__module__
-    made.__name__ = functions[-1].__name__
-    hints = dict(getattr(functions[0], "__annotations__", {}))
-    hints.pop("return", None)
-    made.__annotations__ = hints
-    return made  # type: ignore[no-any-return]
-
-
-async def _awaited(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    if inspect.iscoroutinefunction(function):
-        return await function(*args, **kwargs)
-    return await asyncio.to_thread(function, *args, **kwargs)
-
-
-def _digest(stage: Stage, configs: list[Mapping[str, Any]]) -> str:
-    """What the stage's configuration is known by; the same words give the same digest."""
-    upstream = stage.upstream if isinstance(stage.upstream, str) else stage.upstream.__qualname__
-    said = {
-        "name": stage.name,
-        "policy": stage.policy.id,
-        "upstream": upstream,
-        "timeout_seconds": stage.timeout_seconds,
-        "isolated": stage.isolated,
-        "memory_mib": stage.memory_mib,
-        "config": [dict(config) for config in configs],
-    }
-    text = json.dumps(said, sort_keys=True, default=repr)
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

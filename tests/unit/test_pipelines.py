@@ -210,3 +210,39 @@ def test_stages_that_cannot_be_are_refused_in_one_line(app, stages, words):
     with pytest.raises(ConfigurationError, match=words) as refused:
         app.pipeline("reports", stages)
     assert "\n" not in str(refused.value)
+
+
+def test_item_is_a_table_of_arguments_also_where_one_of_them_was_left_to_its_default(app):
+    def fetch(number: int, path: str = "a.pdf") -> int:
+        return number
+
+    def store(_: int, item: dict[str, object]) -> dict[str, object]:
+        return item
+
+    plain = app.pipeline("plain", [fetch, store])
+    joined = app.pipeline("joined", [stage(checkpoint=False)(fetch), store])
+    with in_memory(app) as world:
+        jobs = [each.enqueue(number=7) for each in (plain, joined)]
+        jobs += [each.enqueue(7, "b.pdf") for each in (plain, joined)]
+        world.drain()
+        assert [job.result() for job in jobs] == [{"number": 7}] * 2 + [
+            {"number": 7, "path": "b.pdf"}
+        ] * 2
+
+
+def test_a_stage_behind_one_that_keeps_nothing_still_gets_the_item(app):
+    def fetch(path: str) -> str:
+        return f"the text of {path}"
+
+    @stage(checkpoint=False)
+    def clean(document: str) -> str:
+        return document.upper()
+
+    async def ask(document: str, item: str) -> str:
+        return f"{item}: {document}"
+
+    reports = app.pipeline("reports", [fetch, clean, ask])
+    with in_memory(app) as world:
+        job = reports.enqueue("a.pdf")
+        world.drain()
+        assert job.result() == "a.pdf: THE TEXT OF A.PDF"
