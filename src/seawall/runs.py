@@ -23,7 +23,7 @@ from seawall.errors import (
 )
 from seawall.redact import one_line
 from seawall.report import MOST_FAILED, Report, report_of
-from seawall.standings import RunView, judged, terms_of, view_of
+from seawall.standings import RunView, terms_of, view_of, watched
 from seawall.store import KeptRun, RunStop, Store
 
 LOOK_SECONDS = 0.5
@@ -96,14 +96,14 @@ class Run:
         """How it stands; None where the store does not answer just now."""
         try:
             kept = self._kept()
-            judged(self._app.store, kept)
+            watched(self._app.store, kept)
             return view_of(self._app.store, self._kept())
         except StoreUnavailableError:
             return None
 
     def pause(self, reason: str = "paused by hand") -> bool:
         """Let no more of its items begin; false where it was stopped already, or is over."""
-        judged(self._app.store, self._kept())
+        watched(self._app.store, self._kept())
         return self._app.store.stop_run(self.id, RunStop.PAUSED, reason=_reason(reason))
 
     def resume(self, *, spending_cap: float | None = None) -> bool:
@@ -128,11 +128,12 @@ class Run:
     def cancel(self, reason: str = "cancelled by hand") -> int:
         """End it for good: what waits is cancelled, what runs is asked to stop; how many."""
         store, cancelled = self._app.store, 0
-        judged(store, self._kept())  # one whose items have all ended is over, and stays what it is
+        watched(store, self._kept())  # one whose items have all ended is over, and stays what it is
         store.stop_run(self.id, RunStop.CANCELLED, reason=_reason(reason))
         while found := store.unfinished_items(self.id):
             cancelled += sum(change.done for change in store.cancel(found))
-        store.seal_run(self.id)
+        if self._kept().sealed_at is None:  # to seal one that is over would open it again
+            store.seal_run(self.id)
         return cancelled
 
     def _kept(self) -> KeptRun:

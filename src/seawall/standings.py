@@ -17,6 +17,7 @@ from seawall.errors import (
 )
 from seawall.faults import FaultCode
 from seawall.store import Items, KeptRun, LiveItems, RunStop, Scope, Store
+from seawall.telemetry import RunFinished, RunStopped, emit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +268,25 @@ def judged(store: Store, kept: KeptRun) -> str | None:
         done = store.stop_run(kept.id, RunStop.PAUSED, reason=reason)
         return str(RunStop.PAUSED) if done else None
     return None
+
+
+def watched(store: Store, kept: KeptRun) -> str | None:
+    """Judge a run, and log what came of it: whoever looked, it is said once."""
+    came_to = judged(store, kept)
+    if came_to is None:
+        return None
+    now = store.run(kept.id) or kept
+    view = view_of(store, now)
+    named = {"run": kept.id, "pipeline": kept.pipeline, "run_name": kept.name, "status": came_to}
+    if came_to in (RunStop.ABORTED, RunStop.PAUSED):
+        emit(RunStopped(**named, reason=view.reason))  # type: ignore[arg-type]
+    else:
+        counts = {name: getattr(view, name) for name in _COUNTS}
+        emit(RunFinished(**named, **counts))  # type: ignore[arg-type]
+    return came_to
+
+
+_COUNTS = ("succeeded", "skipped", "failed", "cancelled")
 
 
 def revised(store: Store, kept: KeptRun, terms: Terms) -> bool:

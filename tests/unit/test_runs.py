@@ -350,6 +350,22 @@ def test_what_is_redriven_mends_the_run(app):
         assert app.verify().ok
 
 
+def test_what_becomes_of_a_run_is_logged_once_whoever_sees_it_first(app, caplog):
+    pipeline = app.pipeline("plain", [lambda number: number])
+    with in_memory(app) as world, caplog.at_level("INFO", logger="seawall"):
+        run = pipeline.run(range(3), name="monday")
+        world.drain()
+        assert run.wait().status == "completed"
+        assert run.wait().status == "completed"
+        other = pipeline.run(range(3), name="tuesday")
+        other.cancel()
+        assert other.wait().status == "cancelled"
+    told = [each.seawall for each in caplog.records if each.seawall["event"] == "run_finished"]
+    assert [(each["run"], each["status"]) for each in told] == [
+        (run.id, "completed"), (other.id, "cancelled"),
+    ]  # fmt: skip
+
+
 def test_a_run_can_be_told_as_json(app, reports):
     with in_memory(app):
         run = reports.run([1], name="monday")

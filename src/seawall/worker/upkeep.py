@@ -21,6 +21,7 @@ from seawall.faults import Fault, FaultCode
 from seawall.hooks import FaultReport
 from seawall.model import NewJob
 from seawall.redact import one_line
+from seawall.standings import watched
 from seawall.states import FINISHED, State
 from seawall.store import (
     Answer,
@@ -48,7 +49,6 @@ from seawall.telemetry import (
     emit,
 )
 from seawall.why import ALIVE_SECONDS
-from seawall.worker.warden import watched
 
 MOST_PAGES = 20
 """No chore keeps the store busy for longer than so many pages in one turn."""

@@ -15,9 +15,8 @@ from seawall.decisions.failure_budget import (
 )
 from seawall.faults import Fault
 from seawall.model import Outcome, Settlement
-from seawall.standings import judged, view_of
-from seawall.store import Claim, Ending, KeptRun, RunStop, Store
-from seawall.telemetry import RunFinished, RunStopped, emit
+from seawall.standings import watched
+from seawall.store import Claim, Ending, RunStop, Store
 
 
 class Warden:
@@ -59,25 +58,6 @@ class Warden:
         if kept.stop is not None:
             return True
         return watched(self._store, kept) in (RunStop.ABORTED, RunStop.PAUSED)
-
-
-def watched(store: Store, kept: KeptRun) -> str | None:
-    """Judge a run and say what came of it."""
-    came_to = judged(store, kept)
-    if came_to is None:
-        return None
-    now = store.run(kept.id) or kept
-    view = view_of(store, now)
-    named = {"run": kept.id, "pipeline": kept.pipeline, "run_name": kept.name, "status": came_to}
-    if came_to in (RunStop.ABORTED, RunStop.PAUSED):
-        emit(RunStopped(**named, reason=view.reason))  # type: ignore[arg-type]
-    else:
-        counts = {name: getattr(view, name) for name in _COUNTS}
-        emit(RunFinished(**named, **counts))  # type: ignore[arg-type]
-    return came_to
-
-
-_COUNTS = ("succeeded", "skipped", "failed", "cancelled")
 
 
 def _matters(write: Ending) -> bool:
