@@ -35,16 +35,15 @@ was observed, a run, the tally. What may meet others under way without an order 
 reclaim's expiry, straighten, prune) skips what is locked. So nobody ever waits in a circle.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from seawall.model import Attempt, Job, Lane, NewJob, Token, Usage
+from seawall.model import Attempt, Job, NewJob, Token
 from seawall.states import State
 from seawall.store.access_values import Access, NewAccess
-from seawall.store.audit_values import Audit
 from seawall.store.letters import (
     DeadLetter,
     Dealt,
@@ -53,15 +52,8 @@ from seawall.store.letters import (
     LetterPage,
     Pile,
 )
-from seawall.store.run_values import (
-    FailedFor,
-    Items,
-    KeptRun,
-    LiveItems,
-    NewRun,
-    RunStop,
-    Started,
-)
+from seawall.store.port_fleet import FleetVerbs
+from seawall.store.port_runs import RunVerbs
 from seawall.store.values import (
     MOST_ROWS,
     Advance,
@@ -79,11 +71,7 @@ from seawall.store.values import (
     Hold,
     Lapse,
     Observation,
-    Observed,
     Page,
-    Planned,
-    Presence,
-    Present,
     Progress,
     Reclaim,
     Redrive,
@@ -92,12 +80,10 @@ from seawall.store.values import (
     Straightened,
     Verification,
     Wanted,
-    Watched,
 )
-from seawall.store.watching import Desk
 
 
-class Store(Protocol):
+class Store(RunVerbs, FleetVerbs, Protocol):
     """The ledger, as everything above it sees it."""
 
     def __enter__(self) -> Self: ...
@@ -222,141 +208,6 @@ class Store(Protocol):
         """Keep how far each attempt has come, instead of what it said before. `done` or `lost`."""
         ...
 
-    # --- upstreams ----------------------------------------------------------------------------
-
-    def observe(self, observations: Sequence[Observation]) -> None:
-        """Add how calls ended to what this second already knows of them."""
-        ...
-
-    def observed(self, upstream: str, *, within_seconds: float) -> list[Observed]:
-        """How calls at an upstream ended lately, by second and worker, the newest first."""
-        ...
-
-    def called(self, *, within_seconds: float) -> list[str]:
-        """The upstreams at which calls ended lately, the first so many by name."""
-        ...
-
-    def forget_observations(self, *, older_than_seconds: float, limit: int = MOST_ROWS) -> int:
-        """Remove what is too old to matter; answers how much."""
-        ...
-
-    def watched(self) -> list[Watched]:
-        """Every upstream about which something is written down, by name."""
-        ...
-
-    def due_at(self, wanted: Wanted, upstreams: Collection[str]) -> list[Lane]:
-        """The lanes in which a job is due that is claimed by upstream: of these, or guarded.
-
-        Of those queues and tasks; retries at any upstream. Costs a look into each lane.
-        """
-        ...
-
-    def govern(self, upstream: str, *, wait: bool = False) -> AbstractContextManager[Desk | None]:
-        """Decide about an upstream, alone: a transaction that has its row locked.
-
-        What the desk's verbs claim and write is there together or not at all. While an upstream
-        is gated its jobs are claimed in this way only, and so are retries at any upstream.
-        None where somebody else is at it, unless the caller waits.
-        """
-        ...
-
-    # --- runs ---------------------------------------------------------------------------------
-
-    def start_run(self, new: NewRun) -> Started:
-        """Begin a run, or go on with the last of that pipeline and name if it is not over.
-
-        Over is one that was cancelled, or whose items were all there and have all ended.
-        """
-        ...
-
-    def seal_run(self, run_id: int) -> bool:
-        """Note that all items are there; false where that was known.
-
-        One that was closed while the last of them came in is open again.
-        """
-        ...
-
-    def stop_run(self, run_id: int, stop: RunStop, *, reason: str) -> bool:
-        """Let no more items of the run be claimed; false where it was stopped already, or is over.
-
-        Those that run go on. One that is paused or aborted can be resumed, or cancelled for good.
-        """
-        ...
-
-    def resume_run(self, run_id: int) -> bool:
-        """Let a paused or aborted run go on; what failed before is not held against it any more."""
-        ...
-
-    def revise_run(self, run_id: int, terms: str) -> bool:
-        """Give a run that is not over other terms; false where it is, or has these already."""
-        ...
-
-    def close_run(self, run_id: int) -> bool:
-        """Write down that a run is over; false where that was known, or is not so.
-
-        Over is one that is sealed and whose items have all ended; it is neither paused nor aborted
-        any more. A redrive opens it again.
-        """
-        ...
-
-    def run(self, run_id: int) -> KeptRun | None:
-        """A run as it was asked for."""
-        ...
-
-    def runs(
-        self,
-        *,
-        pipeline: str | None = None,
-        name: str | None = None,
-        unfinished: bool = False,
-        owner: str | None = None,
-        before: int | None = None,
-        limit: int = 50,
-    ) -> list[KeptRun]:
-        """Runs, the newest first; those before an id; of those not yet closed, where asked."""
-        ...
-
-    def items(self, run_id: int) -> list[Items]:
-        """How many items of a run ended at each stage, exactly as of now."""
-        ...
-
-    def live_items(self, run_id: int) -> list[LiveItems]:
-        """How many run or wait, by stage. What waits at the first stage is not read."""
-        ...
-
-    def causes(self, run_id: int, *, limit: int = MOST_ROWS) -> list[FailedFor]:
-        """What the last items that failed did so for, the commonest first."""
-        ...
-
-    def unfinished_items(self, run_id: int, *, limit: int = MOST_ROWS) -> list[int]:
-        """Some of the items that have not ended and were not asked to stop."""
-        ...
-
-    def audit(
-        self, run_id: int, *, failed: int = MOST_ROWS, timeout_seconds: float = 600.0
-    ) -> Audit:
-        """What the attempts of a run's items come to, and the first so many of those that failed.
-
-        All of it is read in one instant, and costs as much as the run has attempts.
-        """
-        ...
-
-    def fold_runs(self, *, limit: int = MOST_ROWS) -> int:
-        """Fold what batches of items changed into the counts of their runs; answers how many."""
-        ...
-
-    def forget_lanes(self, *, limit: int = MOST_ROWS) -> int:
-        """Remove the lanes of runs that are over and of which no item is left."""
-        ...
-
-    def used_for(self, owner: str) -> Usage:
-        """What all attempts for an owner used up, as far as they are kept."""
-        ...
-
-    def used(self, job_id: int) -> dict[int, Usage]:
-        """What the attempts at a job used up, by their numbers."""
-        ...
-
     # --- who may use the server ---------------------------------------------------------------
 
     def add_access(self, new: NewAccess) -> Access:
@@ -381,47 +232,6 @@ class Store(Protocol):
 
     def shared_secret(self, name: str, proposal: str) -> str:
         """The secret of that name, the same for everybody; the proposal where there was none."""
-        ...
-
-    # --- a fleet's life -----------------------------------------------------------------------
-
-    def appear(self, presence: Presence) -> None:
-        """Tell that this worker is alive now, and what it serves."""
-        ...
-
-    def leave(self, worker: str) -> None:
-        """Tell that this worker is gone for good."""
-        ...
-
-    def workers(self, *, within_seconds: float) -> list[Present]:
-        """The workers that have told of themselves within that time, the oldest first."""
-        ...
-
-    def forget_workers(self, *, older_than_seconds: float, limit: int = MOST_ROWS) -> int:
-        """Remove those that have been silent for so long; answers how many."""
-        ...
-
-    def take_turn(self, chore: str, worker: str, *, every_seconds: float) -> bool:
-        """Whether it is this worker's turn at a chore: the fleet gets one in so many seconds.
-
-        A turn is a time in the store, so nobody has to live for the next one to come.
-        """
-        ...
-
-    def plan(self, name: str, spec: str, next_at: datetime) -> Planned:
-        """The schedule of that name and specification, as it stands; made where there is none."""
-        ...
-
-    def planned(self) -> list[Planned]:
-        """Every schedule, by name."""
-        ...
-
-    def fire(self, planned: Planned, *, next_at: datetime, job: NewJob | None) -> Enqueued | None:
-        """Move the schedule on from where it stands, and enqueue its job, in one transaction.
-
-        None where it no longer stands there: another was faster. Without a job (one that was
-        missed, or must not overlap) it only moves on, and the answer is None, too.
-        """
         ...
 
     # --- upkeep -------------------------------------------------------------------------------
