@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from seawall.cli import show
 from seawall.cli.show import harmless
 from seawall.errors import StoreUnavailableError
 from seawall.standings import RunView, StageView
@@ -31,6 +33,8 @@ NARROW = 64
 """A terminal of fewer columns has no room for the table of stages."""
 LONGEST_NAME = 24
 _LONGEST_LEFT = timedelta(days=999)
+
+_COUNTED = ("ended", "unfinished", "running", "retried", "cost", "success_rate", "over")
 
 COLOURS = {
     "running": "cyan",
@@ -230,3 +234,9 @@ def spent_of(view: RunView) -> str:
     if tokens_in or tokens_out:
         parts.append(f"tokens in {tokens_in:,}, out {tokens_out:,}")
     return "; ".join(parts)
+
+
+def as_data(view: RunView) -> dict[str, Any]:
+    """A run as JSON can hold it, with what follows from its counts."""
+    told: dict[str, Any] = show.as_data(view)
+    return told | {name: show.as_data(getattr(view, name)) for name in _COUNTED}
