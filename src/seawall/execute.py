@@ -9,7 +9,6 @@ that runs in a thread simply never waits.
 import asyncio
 import json
 import math
-import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -22,6 +21,7 @@ from seawall.current import LARGEST_CAPTURE, CurrentJob, NoCalls, made_current
 from seawall.decisions.inline import verdict_events
 from seawall.decisions.policy import Fail, Policy, Retry, Verdict
 from seawall.errors import FaultError, Skip, Snooze
+from seawall.evidence import ElsewhereError, raw_output_of, storable, traceback_of
 from seawall.faults import Fault, FaultCode
 from seawall.flow import (
     BadArgumentsError,
@@ -36,7 +36,7 @@ from seawall.flow import (
 )
 from seawall.hooks import FaultReport
 from seawall.model import Lane, Outcome, Settlement, Token
-from seawall.redact import one_line, without_secrets
+from seawall.redact import one_line
 from seawall.states import State
 from seawall.store import Advance, Claim, Ending, Release
 from seawall.tasks import Task
@@ -53,8 +53,6 @@ from seawall.telemetry import (
     fault_fields,
 )
 
-LONGEST_TRACEBACK = 20_000
-DEEPEST_TRACEBACK = 30
 _BUGS = frozenset({FaultCode.INTERNAL_ERROR, FaultCode.UNKNOWN, FaultCode.INVALID_INPUT})
 """Faults of which an operator wants to see where they came from, whatever the verdict."""
 
@@ -133,16 +131,6 @@ class KilledError(FaultError):
 
 class TooLateError(Exception):
     """What let the attempt through was for an earlier moment: its handler was not called."""
-
-
-class ElsewhereError(Exception):
-    """What a handler raised in another process, classified there: it may not travel itself."""
-
-    def __init__(self, fault: Fault, shown: str, raw_output: str | None) -> None:
-        super().__init__(str(fault))
-        self.fault = fault
-        self.shown = shown
-        self.raw_output = raw_output
 
 
 CameTo = Encoded | Stop | Fault | BaseException
@@ -388,7 +376,7 @@ def _kept(work: Work, raw_output: str) -> str | None:
     """What may be kept of it; what comes from another process was looked at there."""
     if not work.current.said.looked_at:
         raw_output = work.app.hooks.kept(raw_output, work.current.id) or ""
-    return _storable(raw_output)[:LARGEST_CAPTURE] or None
+    return storable(raw_output)[:LARGEST_CAPTURE] or None
 
 
 def _charged(work: Work, fault: Fault, error: BaseException | None) -> bool:
@@ -442,34 +430,6 @@ def _verdict(work: Work, fault: Fault, *, charged: bool) -> Verdict:
     again_at = work.store_now() + timedelta(seconds=verdict.delay_seconds)
     too_late = again_at >= claim.deadline_at
     return Fail("deadline") if too_late else verdict
-
-
-def raw_output_of(error: BaseException | None) -> str | None:
-    """What the upstream really said, where some error on the way kept it."""
-    for _ in range(DEEPEST_TRACEBACK):
-        if error is None:
-            return None
-        found = error.raw_output if isinstance(error, FaultError | ElsewhereError) else None
-        if isinstance(found, str):
-            return _storable(found)[:LARGEST_CAPTURE]
-        error = error.__cause__ or error.__context__
-    return None
-
-
-def traceback_of(error: BaseException) -> str:
-    """Where it broke, without what looks like a secret; the end of it where it is long."""
-    if isinstance(error, ElsewhereError):
-        return error.shown
-    try:
-        lines = traceback.format_exception(error, limit=-DEEPEST_TRACEBACK)
-    except Exception:  # noqa: BLE001 - an exception that cannot be shown
-        return f"{type(error).__name__}: cannot be shown"
-    text = "\n".join(without_secrets(line) for line in "".join(lines).splitlines())
-    return _storable(text)[-LONGEST_TRACEBACK:]
-
-
-def _storable(text: str) -> str:
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _tell_hooks(work: Work, fault: Fault, error: BaseException | None, *, final: bool) -> None:

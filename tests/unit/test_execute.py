@@ -20,7 +20,8 @@ from seawall import (
 )
 from seawall.current import LARGEST_CAPTURE
 from seawall.errors import JobFailedError, JobSkippedError
-from seawall.execute import LONGEST_TRACEBACK, End, Stop, begun, carry_out, ended
+from seawall.evidence import LONGEST_TRACEBACK
+from seawall.execute import End, Stop, begun, carry_out, ended
 from seawall.model import Outcome, Settlement
 from seawall.store import Release, Wanted
 from seawall.telemetry import LOGGER, emit

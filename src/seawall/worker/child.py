@@ -20,7 +20,8 @@ from typing import Any, BinaryIO
 
 from seawall.current import CurrentJob, Said, importing, made_current
 from seawall.errors import ConfigurationError, Skip, Snooze
-from seawall.execute import TooLateError, fault_of, raw_output_of, traceback_of
+from seawall.evidence import raw_output_of, traceback_of
+from seawall.execute import TooLateError, fault_of
 from seawall.faults import Fault, FaultCode
 from seawall.flow import arguments, result
 from seawall.tasks import Task

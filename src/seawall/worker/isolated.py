@@ -23,7 +23,8 @@ from typing import Any
 
 from seawall.current import CurrentJob, Said
 from seawall.errors import Skip, Snooze
-from seawall.execute import ElsewhereError, KilledError, TooLateError, Work
+from seawall.evidence import ElsewhereError
+from seawall.execute import KilledError, TooLateError, Work
 from seawall.faults import Fault, FaultCode
 from seawall.flow import Encoded
 from seawall.model import Token
