@@ -13,7 +13,8 @@ import pytest
 from tests.life.world import eventually
 from tests.runs.pipelines import ways
 
-ITEMS = int(os.environ.get("SEAWALL_RUN_ITEMS", "1000"))
+ITEMS = int(os.environ.get("SEAWALL_RUN_ITEMS", "500"))
+"""Ten thousand for a proof; the suite has less time."""
 KILLED_ITEMS = 500
 PATIENCE_SECONDS = 240.0
 
@@ -170,5 +171,6 @@ def test_a_group_is_redriven_with_a_canary_from_the_stage_that_failed(app, store
         lambda: (view := app.run(run.id).view()).status == "completed" and view, PATIENCE_SECONDS
     )
     assert (view.succeeded, view.failed, view.unfinished) == (many, 0, 0)
-    assert len(fleet.effects()) == paid == many, "what was paid for was not paid for again"
+    assert len(fleet.effects()) == paid, "what was paid for was not paid for again"
+    assert len({each.job for each in fleet.effects()}) == many
     assert all(worker.is_alive for worker in workers)
