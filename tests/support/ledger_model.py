@@ -260,7 +260,11 @@ class LedgerModel:
             gated = self.gated() | wanted.guarded
             return not (lane.retry or {lane.upstream, _family(lane.upstream)} & gated)
         asked = (wanted.upstream, wanted.retry)
-        return (lane.upstream, lane.retry) == asked and wanted.owner in (None, lane.owner)
+        return (
+            (lane.upstream, lane.retry) == asked
+            and wanted.owner in (None, lane.owner)
+            and wanted.priority in (None, lane.priority)
+        )
 
     def renew(self, token: Token, lease_seconds: float) -> values.Answer:
         """A lease outlasts an advance: any token of it will do."""
