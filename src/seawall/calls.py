@@ -44,6 +44,8 @@ class Ticket(NamedTuple):
     """A name for it."""
     use_by: float = math.inf
     """Until when it may be used, by the clock of whoever gave it."""
+    begins_in: float = 0.0
+    """In how many seconds it may be."""
 
 
 class Caller(Protocol):
@@ -97,22 +99,35 @@ class Call:
 
     def __enter__(self) -> Self:
         waited = 0.0
-        while (seconds := self._asked(waited)) > 0 or not self._stands():
-            time.sleep(seconds)
+        while True:
+            seconds = self._asked(waited)
+            time.sleep(seconds or self._begins_in)
+            if not seconds and self._stands():
+                return self
             waited += seconds or LATE_SECONDS
-        return self
 
     async def __aenter__(self) -> Self:
         waited = 0.0
-        while (seconds := await self._asked_aside(waited)) > 0 or not self._stands():
-            await asyncio.sleep(seconds)
+        while True:
+            seconds = await self._asked_aside(waited)
+            try:
+                await asyncio.sleep(seconds or self._begins_in)
+            except asyncio.CancelledError as stopped:
+                self.__exit__(None, stopped, None)
+                raise
+            if not seconds and self._stands():
+                return self
             waited += seconds or LATE_SECONDS
-        return self
+
+    @property
+    def _begins_in(self) -> float:
+        return 0.0 if self._ticket is None else self._ticket.begins_in
 
     def _stands(self) -> bool:
         """Whether what was let through may begin; if it came too late, it is given back."""
         ticket, caller = self._ticket, self._caller
         if ticket is None or caller is None or caller.stands(ticket):
+            self._began = time.monotonic()
             return True
         self._ticket = None
         caller.leave(ticket, asyncio.CancelledError(), 0.0, {})

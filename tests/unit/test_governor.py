@@ -465,6 +465,38 @@ def test_a_call_that_its_attempt_left_behind_keeps_its_place_but_no_probes_slot(
     assert isinstance(waits.enter("vision", {}), Ticket)
 
 
+def test_a_call_for_much_is_booked_where_small_ones_never_pause(world):
+    asked(world)
+    world.app.upstream(Upstream("words:new", per_minute={"tokens": 6_200}))
+    one = Hired(world, "one")
+    claim, *_ = world.store.claim(Wanted("one", None, ("t",), 8, LEASE_SECONDS))
+    caller = one.governor.inside.caller(claim)
+    while isinstance(small := caller.enter("words:new", {"tokens": 10}), Ticket):
+        assert small.begins_in == 0
+    world.clock.advance(0.1)
+    large = caller.enter("words:new", {"tokens": 1_000})
+    assert 0 < large.begins_in <= 1
+    use_by = world.clock.monotonic() + large.begins_in + GRANT_SECONDS
+    assert large.use_by == pytest.approx(use_by)
+    assert caller.enter("words:new", {"tokens": 10}) > 8, "it comes after that"
+
+
+@pytest.mark.parametrize("tokens", [1, 103, 104, 6_200, 100_000])
+def test_a_call_at_another_upstream_may_reserve_as_much_as_it_likes(world, tokens):
+    asked(world)
+    limits = {"tokens": 6_200, "requests": 60}
+    world.app.upstream(Upstream("vision", concurrency=1, per_minute=limits))
+    one = Hired(world, "one")
+    claim, *_ = world.store.claim(Wanted("one", None, ("t",), 8, LEASE_SECONDS))
+    caller = one.governor.inside.caller(claim)
+    ticket = caller.enter("vision", {"tokens": tokens})
+    assert isinstance(ticket, Ticket)
+    assert isinstance(caller.enter("vision", {"tokens": 1}), float)
+    caller.leave(ticket, None, 1.0, {"tokens": 0})
+    world.clock.advance(2)
+    assert isinstance(caller.enter("vision", {"tokens": 1}), Ticket), "what it did not use is back"
+
+
 # --- a fleet in no time -----------------------------------------------------------------------
 
 

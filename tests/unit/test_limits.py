@@ -26,6 +26,7 @@ from seawall.decisions.limits import (
     LimitState,
     as_data,
     begin,
+    book,
     from_data,
     next_at,
     reserve,
@@ -366,6 +367,70 @@ def test_a_charge_larger_than_the_whole_limit_goes_through_and_an_hour_of_debt_i
     state = reserved(limits, LimitState(), {"tokens": 1e300}, START)
     assert state.used_until == (("tokens", START + DEBT_SECONDS),)
     assert reserve(limits, state, {"tokens": 1e300}, START) == DEBT_SECONDS
+
+
+def test_small_charges_that_never_pause_do_not_keep_a_larger_one_waiting():
+    """It is booked for the moment at which it fits, and those that come later come after it."""
+    limits = Limits(per_minute={"tokens": 6_200})  # a hundred a second
+    state, now, waited = LimitState(), START, 0.0
+    while isinstance(state, LimitState) and now < START + 5:  # as many as there is room for
+        found = reserve(limits, state, {"tokens": 1}, now)
+        state = found if isinstance(found, LimitState) else state
+        now += 0.001
+    assert isinstance(reserve(limits, state, {"tokens": 1_000}, now), float)
+    found = book(limits, state, {"tokens": 1_000}, now)
+    while isinstance(found, float):
+        assert found <= 0.02, "as soon as one unit could be had"
+        waited += found + TINY
+        found = book(limits, state, {"tokens": 1_000}, now + waited)
+    state, begins_in = found
+    assert 0 < begins_in <= 1
+    assert reserve(limits, state, {"tokens": 1}, now + waited) == pytest.approx(
+        begins_in + 9, abs=0.02
+    )
+
+
+@given(PER_MINUTE, TIMES, AMOUNTS)
+def test_what_is_booked_is_what_could_be_reserved_at_that_moment(per_minute, times, units):
+    limits, state = Limits(per_minute=per_minute), LimitState(times)
+    found = book(limits, state, units, START)
+    now = reserve(limits, state, units, START)
+    if isinstance(now, LimitState):
+        assert found == (now, 0.0)
+    elif isinstance(found, float):
+        assert 0 < found <= now, "nobody is told to come later than he could"
+    else:
+        booked, begins_in = found
+        assert 0 < begins_in <= 1 + TINY
+        then = reserve(limits, state, units, START + begins_in + TINY)
+        assert isinstance(then, LimitState)
+        for unit, until in then.used_until:
+            assert dict(booked.used_until)[unit] == pytest.approx(until, abs=2 * TINY)
+
+
+@settings(max_examples=20)
+@given(st.integers(1_000, 100_000), st.integers(0, 2**32), st.floats(0, 1))
+def test_no_minute_sees_more_than_its_tokens_whoever_books_how_much(limit, seed, late):
+    """Charges within the burst, used up to a second late; a larger one adds itself, as ever."""
+    limits, state, rng, now = (
+        Limits(per_minute={"tokens": limit}),
+        LimitState(),
+        random.Random(seed),
+        START,
+    )
+    used = []
+    for _ in range(400):
+        amount = rng.randint(1, max(1, limit // 80))
+        found = book(limits, state, {"tokens": amount}, now)
+        while isinstance(found, float):
+            now += found + TINY
+            found = book(limits, state, {"tokens": amount}, now)
+        state, begins_in = found
+        used.append((now + begins_in + rng.random() * late, amount))
+        now += rng.choice([0, 0, rng.random()])
+    used.sort()
+    for at, _ in used:
+        assert sum(amount for time, amount in used if at <= time < at + 60) <= limit
 
 
 @given(st.integers(1, 9), st.integers(0, 9))

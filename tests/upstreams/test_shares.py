@@ -35,8 +35,9 @@ PER_MINUTE = 1_200
 TOKENS_PER_MINUTE = 12_000
 MOST_WEIGHED_AT_ONCE = 12
 MINUTE_SECONDS = 60.0
-LATE_SECONDS = 4.0
-"""A second's burst, and how late a grant may be used on a machine that is busy."""
+LOOKED_AT_SECONDS = 20.0
+LATE_SECONDS = 2.5
+"""A second's burst, a second in which a grant may be used, and the way to the call itself."""
 ARRIVALS_PER_SECOND = 20
 BUDGET_SECONDS = 8.0
 
@@ -73,38 +74,39 @@ def test_never_more_calls_at_once_than_the_limit_whoever_is_killed(
 
 
 @on_a_server
-def test_a_minute_sees_nearly_all_that_it_may_of_requests_and_of_tokens_and_never_more(
+def test_limits_by_the_minute_are_nearly_used_up_and_never_exceeded_whoever_is_killed(
     url: str, store: Store, server: Server, fleet: Fleet
 ):
-    """Also while a worker is killed in the middle of it, and another takes its place."""
+    """A part of the minute sees its part, and a second's burst, and what came a second late.
+
+    Whole minutes pass more quickly by a clock that a test moves: see `test_governor`.
+    """
     metered, weighed = server.service("/metered"), server.service("/weighed")
     metered.does, weighed.does = well(0.02), well(0.05)
-    enqueued(store, *[jobs.metered.job() for _ in range(PER_MINUTE + 300)])
+    enqueued(store, *[jobs.metered.job() for _ in range(PER_MINUTE)])
     enqueued(store, *[jobs.weighed.job(str(30 + n % 21)) for n in range(TOKENS_PER_MINUTE // 30)])
     how = {"concurrency": 2 * SLOTS, "lease_seconds": SHORT_LEASE_SECONDS}
     with at_the_end(metered), at_the_end(weighed):
         fleet.start(WORKERS, **how)
         eventually(lambda: metered.count >= 1 and weighed.count >= 1)
         began = max(metered.calls()[0].begun, weighed.calls()[0].begun)
-        time.sleep(MINUTE_SECONDS / 2)
+        time.sleep(LOOKED_AT_SECONDS / 2)
         replaced(fleet, **how)
-        time.sleep(max(0.0, began + MINUTE_SECONDS + 1 - time.monotonic()))
+        time.sleep(max(0.0, began + LOOKED_AT_SECONDS + 1 - time.monotonic()))
         requests, tokens = metered.calls(), weighed.calls()
         assert store.counts()[State.QUEUED] > 0, "work waits all the time"
 
-        assert most_within(((call.sent, 1.0) for call in requests), MINUTE_SECONDS) <= PER_MINUTE
         weights = [(call.sent, float(call.tag)) for call in tokens]
-        assert most_within(weights, MINUTE_SECONDS) <= TOKENS_PER_MINUTE
         assert most_at_once(tokens) <= MOST_WEIGHED_AT_ONCE
-        for seconds in (5.0, 20.0):  # a part of the minute sees its part, and what came late
-            most = (seconds + LATE_SECONDS) / MINUTE_SECONDS
+        for seconds in (5.0, 10.0, LOOKED_AT_SECONDS):
+            most = (seconds + LATE_SECONDS) / (MINUTE_SECONDS + 2)
             assert most_within(((c.sent, 1.0) for c in requests), seconds) <= most * PER_MINUTE
             assert most_within(weights, seconds) <= most * TOKENS_PER_MINUTE
 
-        minute = (began, began + MINUTE_SECONDS)
-        assert len(metered.calls(*minute)) >= 0.95 * PER_MINUTE
-        used = sum(float(call.tag) for call in weighed.calls(*minute))
-        assert used >= 0.95 * TOKENS_PER_MINUTE
+        part, span = LOOKED_AT_SECONDS / MINUTE_SECONDS, (began, began + LOOKED_AT_SECONDS)
+        assert len(metered.calls(*span)) >= 0.95 * part * PER_MINUTE
+        used = sum(float(call.tag) for call in weighed.calls(*span))
+        assert used >= 0.95 * part * TOKENS_PER_MINUTE
 
 
 def test_one_owners_thousands_do_not_keep_anothers_few_waiting(

@@ -236,10 +236,15 @@ def begun(
 
 def reserved(
     upstream: Upstream, gate: Gate, units: Mapping[str, float], now: float
-) -> Gate | float:
-    """The gate after a call reserved so much, or in how many seconds it could."""
-    found = bounds.reserve(upstream.limits, gate.limits, units, now)
-    return found if isinstance(found, float) else replace(gate, limits=found)
+) -> tuple[Gate, float] | float:
+    """The gate after a call reserved so much, and in how many seconds it may begin.
+
+    Or in how many seconds to ask again.
+    """
+    found = bounds.book(upstream.limits, gate.limits, units, now)
+    if isinstance(found, float):
+        return found
+    return replace(gate, limits=found[0]), found[1]
 
 
 def settled(

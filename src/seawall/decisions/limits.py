@@ -11,7 +11,9 @@ in any 60 seconds, and work that always waits uses about 97 % of it.
 
 Lumps. A charge that is larger than the burst goes through once its unit is idle, and becomes
 debt. Nothing else could let it through, so that any 60 seconds see less than the limit and that
-one charge. Small charges that never pause keep a lump waiting.
+one charge. Small charges that never pause would keep a larger one waiting for ever: so it is
+booked, as soon as a single unit could be had, for the moment at which it fits, a second ahead at
+most, and whoever comes later comes after it.
 
 After the call, `settle` charges what was used beyond the reservation, or gives the rest back. A
 rest that comes back long after it was reserved is granted anew then: the sum over all time is
@@ -152,6 +154,27 @@ def reserve(limits: Limits, state: LimitState, units: Amounts, now: float) -> Li
     for unit, amount in wanted.items():
         used[unit] = _charged(limits, used, unit, amount, now)
     return _state(used, _living(state, now))
+
+
+def book(
+    limits: Limits, state: LimitState, units: Amounts, now: float
+) -> tuple[LimitState, float] | float:
+    """`reserve`, if need be for a moment that is no more than the burst away.
+
+    The state, and in how many seconds the moment is; or in how many seconds to ask again, which
+    are the same however much is asked for.
+    """
+    found = reserve(limits, state, units, now)
+    if isinstance(found, LimitState):
+        return found, 0.0
+    used = _used(state, now)
+    wanted = {unit: n for unit, n in units.items() if n > 0 and unit in limits.per_minute}
+    one = max(_ready(limits, used, unit, min(1, n), now) for unit, n in wanted.items())
+    if one > now:
+        return one - now
+    for unit, amount in wanted.items():
+        used[unit] = _charged(limits, used, unit, amount, now + found)
+    return _state(used, _living(state, now)), found
 
 
 def settle(

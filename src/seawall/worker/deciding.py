@@ -65,6 +65,8 @@ class Decision:
         self.again_at: float | None = None
         self.use_by = asked_at + GRANT_SECONDS if _by_the_minute(watch) else math.inf
         """This machine's clock until when what is let through may begin."""
+        self.begins_in = 0.0
+        """In how many seconds a call inside a handler may begin that was let in."""
         self._firsts = 0
 
     def hear(self, told: ToldNews) -> None:
@@ -140,16 +142,21 @@ class Decision:
         if let is not None and (let.calls < 1 or self._room_of(owner) < 1):
             again = self.now + bounds.BURST_SECONDS if let.again_at is None else let.again_at
             return max(0.001, again - self.now)
-        reserved = gates.reserved(self._upstream, self.gate, units, self.now)
+        before, mine = self.gate, self.under_way
+        reserved = gates.reserved(self._upstream, before, units, self.now)
+        if let is not None and not isinstance(reserved, float):
+            # It begins before it is charged: what it reserves leaves no room for another.
+            probes = [probe] if let.probe else []
+            self._began({owner: 1}, self.now + reserved[1], retries=0, probes=probes)
+            reserved = gates.reserved(self._upstream, self.gate, units, self.now)
         if isinstance(reserved, float):
+            self.gate, self.under_way = before, mine
             return reserved
-        self.gate = reserved
-        if let is None:
-            return None
-        probes = [probe] if let.probe else []
-        self._began({owner: 1}, retries=0, probes=probes)
-        probing = let.probe or self._local_phase() is Phase.HALF_OPEN
-        self.entered = (owner, token, probe if probing else None)
+        self.gate, self.begins_in = reserved
+        self.use_by += self.begins_in
+        if let is not None:
+            probing = let.probe or self._local_phase() is Phase.HALF_OPEN
+            self.entered = (owner, token, probe if probing else None)
         return None
 
     def _room_of(self, owner: str) -> int:
@@ -221,15 +228,17 @@ class Decision:
             self.probes = {c.token: f"{worker}/{'.'.join(map(str, c.token))}" for c in self.claims}
         retries = sum(claim.lane.retry for claim in self.claims)
         probes = list(self.probes.values()) if fleet else []
-        self._began(_by_owner(self.claims), retries=retries, probes=probes)
+        self._began(_by_owner(self.claims), self.now, retries=retries, probes=probes)
 
-    def _began(self, calls: Mapping[str, int], *, retries: int, probes: Sequence[str]) -> None:
+    def _began(
+        self, calls: Mapping[str, int], at: float, *, retries: int, probes: Sequence[str]
+    ) -> None:
         self.gate = gates.begun(
             self._upstream,
             self.gate,
             self._who.wanted.worker,
             calls,
-            self.now,
+            at,
             retries=retries,
             probes=probes,
             hold_seconds=self._hold_seconds,

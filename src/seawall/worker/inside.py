@@ -101,7 +101,7 @@ class Inside:
         decision = self._decide(name, ask)
         again = SOON_SECONDS if decision is None else found[0]
         if again is None and decision is not None:
-            return Ticket(name, owner, limited, own, token, decision.use_by)
+            return Ticket(name, owner, limited, own, token, decision.use_by, decision.begins_in)
         if alone is not None:
             with self._watches.lock:
                 self._seeing.step_alone(watch, Ignored(probe), 0.0, self._watches.now())
