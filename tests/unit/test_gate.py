@@ -365,6 +365,32 @@ def test_slow_calls_open_it_where_they_may():
     assert watched(PLAIN, *rows).breaker.phase is Phase.CLOSED
 
 
+@pytest.mark.parametrize(("after_seconds", "phase"), [(4.9, Phase.OPEN), (5, Phase.CLOSED)])
+def test_workers_that_are_stopped_at_the_same_time_stop_all(after_seconds, phase):
+    """One whose time is over has to find out anew: what it saw then is no quorum for another's."""
+    stop = gates.Stop(DENIED, START + 5)
+    gate = gates.stopped(PLAIN, Gate(), "w1", 4, START, stop)
+    assert gate.breaker.phase is Phase.CLOSED
+    assert not gates.is_plain(PLAIN, gate, START + 4)
+    assert gates.is_plain(PLAIN, gate, START + 5)
+    assert gates.stopped(PLAIN, gate, "w1", 4, START, stop) == gate, "twice is once"
+    now = START + after_seconds
+    gate = gates.stopped(PLAIN, gate, "w2", 4, now, gates.Stop(DENIED, now + 5))
+    assert (gate.breaker.phase, gate.why) == (phase, DENIED if phase is Phase.OPEN else "")
+
+
+def test_a_worker_that_alone_may_call_stops_all_by_stopping():
+    gate = gates.stopped(PLAIN, Gate(), "w1", 1, START, gates.Stop(FAILING, START + 5))
+    assert (gate.breaker.phase, gate.why) == (Phase.OPEN, FAILING)
+
+
+def test_a_stop_of_a_clock_far_ahead_is_nobodys():
+    gate = Gate(stopped=(("w1", START + DAY),))
+    gate = gates.stopped(PLAIN, gate, "w2", 4, START, gates.Stop(FAILING, START + DAY))
+    assert gate.breaker.phase is Phase.CLOSED
+    assert gates.is_plain(PLAIN, gate, START + gates.LONGEST_STOP_SECONDS)
+
+
 # ── What is told ─────────────────────────────────────────────────────────────────────────────────
 
 

@@ -85,7 +85,8 @@ def test_an_outage_costs_a_handful_of_calls_and_not_one_job(
         assert {call.beside for call in probes} <= {1}
         assert len(probes) <= MOST_PROBES
         for since, until in watch.spans("open"):
-            assert a.calls(since + HEARD_SECONDS, until) == []
+            # Who watches may see late that the next probe is on its way.
+            assert len(a.calls(since + HEARD_SECONDS, until)) <= 1
 
         # Others went on as if nothing had happened.
         assert len(b.calls(died, back)) / (back - died) >= B_PER_SECOND / 2
@@ -145,8 +146,7 @@ def test_one_that_fails_three_times_of_ten_is_not_given_up(
         fleet.start(WORKERS, concurrency=SLOTS)
         await_all_done(store)
     all_succeeded(store, url, ids)
-    # Five in a row of one worker's own calls are a matter of chance where three of ten fail; two
-    # workers that both saw such a row hold it for a moment.
+    # Five in a row are not impossible, but two workers that have them together are rare.
     assert watch.phases().count("open") <= 2
     share = sum(call.failed for call in service.calls()) / service.count
     assert 0.25 < share < 0.35

@@ -29,8 +29,8 @@ LOOK_SECONDS = 120.0
 """How far back calls are looked at where the breaker names no window of its own."""
 LEAST_DENIED = 5
 """So many calls, and all of them denied, are a matter for people."""
-STOPPED_SECONDS = 60.0
-"""For how long it is remembered that a worker stopped by itself."""
+LONGEST_STOP_SECONDS = 600.0
+"""For how long it counts at most that a worker stopped by itself."""
 PARTS_OF_A_WINDOW = 6
 """Into so many a retry budget's window is divided, so that it is used evenly."""
 SOON_SECONDS = 0.05
@@ -56,7 +56,14 @@ class Gate:
     owners: tuple[tuple[str, LimitState], ...] = ()
     retries: Tally = field(default_factory=Tally)
     stopped: tuple[tuple[str, float], ...] = ()
-    """The workers that stopped calling it by themselves, and when."""
+    """The workers that stopped calling it by themselves, and until when."""
+
+
+class Stop(NamedTuple):
+    """A worker stopped by itself."""
+
+    why: str
+    until: float
 
 
 class Let(NamedTuple):
@@ -94,27 +101,29 @@ def watched(upstream: Upstream, gate: Gate, seen: Sequence[Seen], callers: int, 
 
 
 def stopped(
-    upstream: Upstream, gate: Gate, worker: str, callers: int, now: float, why: str = FAILING
+    upstream: Upstream, gate: Gate, worker: str, callers: int, now: float, stop: Stop
 ) -> Gate:
     """The gate after a worker stopped by itself, because of what it alone had seen.
 
     It knows the order of its own calls, which is lost in what it tells by the second. Where enough
-    have stopped, all are.
+    have stopped, all are; one whose time is over finds out for itself, and says so if it stops
+    again.
     """
     state = breakers.at(upstream.breaker, gate.breaker, now)
     if state.forced is not None or state.phase is not Phase.CLOSED:
         return gate
-    lately = {**dict(_lately(gate, now)), worker: now}
-    gate = replace(gate, breaker=state, stopped=tuple(sorted(lately.items())))
-    if len(lately) < evidence.needed(upstream, callers):
+    now_stopped = {**dict(_stopped(gate, now)), worker: min(stop.until, now + LONGEST_STOP_SECONDS)}
+    gate = replace(gate, breaker=state, stopped=tuple(sorted(now_stopped.items())))
+    if len(now_stopped) < evidence.needed(upstream, callers):
         return gate
     after = breakers.opened(upstream.breaker, state, now)
-    return replace(gate, breaker=after, why=why, stopped=())
+    return replace(gate, breaker=after, why=stop.why, stopped=())
 
 
-def _lately(gate: Gate, now: float) -> list[tuple[str, float]]:
-    since = max(now - STOPPED_SECONDS, gate.breaker.closed_at or 0.0)
-    return [(worker, at) for worker, at in gate.stopped if since < at <= now + STOPPED_SECONDS]
+def _stopped(gate: Gate, now: float) -> list[tuple[str, float]]:
+    """The workers that are stopped now; no time counts that is further ahead than any could be."""
+    last = now + LONGEST_STOP_SECONDS + breakers.CLOCK_SKEW_SECONDS
+    return [(worker, until) for worker, until in gate.stopped if now < until <= last]
 
 
 def heard(upstream: Upstream, gate: Gate, event: BreakerEvent, now: float, why: str = "") -> Gate:
@@ -314,7 +323,7 @@ def is_plain(upstream: Upstream, gate: Gate, now: float) -> bool:
     closed_at = gate.breaker.closed_at
     healed = closed_at is not None and now - closed_at <= window_seconds(upstream) + 1
     probing = bool(breakers.at(upstream.breaker, gate.breaker, now).slots)
-    told = forced or healed or probing or any(retries) or bool(_lately(gate, now))
+    told = forced or healed or probing or any(retries) or bool(_stopped(gate, now))
     return not (is_gated(upstream, gate, now) or told)
 
 

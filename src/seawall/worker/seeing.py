@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from seawall.decisions import breaker as breakers
 from seawall.decisions import gate as gates
 from seawall.decisions.breaker import AskedToWait, BreakerEvent, BreakerState, Failed, Phase
+from seawall.decisions.gate import Stop
 from seawall.execute import Work
 from seawall.faults import Fault, FaultCode
 from seawall.model import Token
@@ -112,9 +113,8 @@ class Seeing:
         if closed_at is not None and now - seconds < closed_at:
             return  # it began before the fleet's was closed: old news
         after = breakers.step(rules, state or BreakerState(), event, now)
-        was_open = state is not None and state.phase is not Phase.CLOSED
-        if after.phase is Phase.OPEN and not was_open:
-            watch.stopped = gates.FAILING
+        if after.phase is Phase.OPEN and watch.local_phase(now) is not Phase.OPEN:
+            watch.stopped = Stop(gates.FAILING, after.until)
         well = after.phase is Phase.CLOSED and "f" not in after.recent.lower()
         watch.local = None if well and not after.consecutive else after
 
@@ -126,7 +126,7 @@ class Seeing:
             watch.local = breakers.opened(
                 watch.upstream.breaker, watch.local or BreakerState(), now
             )
-            watch.denials, watch.stopped = 0, gates.DENIED
+            watch.denials, watch.stopped = 0, Stop(gates.DENIED, watch.local.until)
 
     def _hear_request(self, watch: Watch, fault: Fault | None, now: float) -> None:
         """An upstream that asks for time is given it: by this worker at once, by all soon."""

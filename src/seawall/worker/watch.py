@@ -7,7 +7,7 @@ from typing import NamedTuple
 from seawall.decisions import breaker as breakers
 from seawall.decisions import gate as gates
 from seawall.decisions.breaker import BreakerEvent, BreakerState, Failed, Ignored, Phase, Succeeded
-from seawall.decisions.gate import Gate
+from seawall.decisions.gate import Gate, Stop
 from seawall.decisions.upstream import Upstream
 from seawall.faults import Fault, FaultCode
 from seawall.model import Token
@@ -44,7 +44,7 @@ class ToldNews(NamedTuple):
 
     news: list[tuple[BreakerEvent, str]]
     settled: list[tuple[dict[str, float], dict[str, float]]]
-    stopped: str
+    stopped: Stop | None
 
 
 @dataclass(slots=True)
@@ -61,8 +61,8 @@ class Watch:
     news: list[tuple[BreakerEvent, str]] = field(default_factory=list)
     suspect: bool = False
     """It failed since it was last looked at."""
-    stopped: str = ""
-    """Why this worker stopped by itself, where it did and has not told so yet."""
+    stopped: Stop | None = None
+    """That this worker stopped by itself, where it did and has not told so yet."""
     denials: int = 0
     """How many calls in a row were denied."""
     probes: dict[Token, str] = field(default_factory=dict)
@@ -113,7 +113,8 @@ class Watch:
         """The fleet knows this."""
         del self.news[: len(told.news)]
         del self.settled[: len(told.settled)]
-        self.stopped = "" if told.stopped else self.stopped
+        if self.stopped is told.stopped:
+            self.stopped = None
 
     def phase(self, now: float) -> Phase:
         """What the fleet believes."""
