@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from seawall.faults import Fault, FaultCode
 from seawall.model import Attempt, Job, Lease, Outcome
 from seawall.states import State
-from seawall.timeline import EVENTS, _ENDS, events
+from seawall.timeline import _ENDS, EVENTS, events
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TIMEOUT, EXPIRED = Fault(FaultCode.TIMEOUT), Fault(FaultCode.EXPIRED)

@@ -81,8 +81,6 @@ def test_a_key_that_is_none_is_refused(world, key):
         ({"arguments": {"a": "x"}}, "add: a: Input should be a valid integer"),
         ({"arguments": {}}, "a: Field required"),
         ({"arguments": {"a": 1, "z": 1}}, "z: Extra inputs are not permitted"),
-        ({"task": "nope"}, "no task 'nope' can be asked for here"),
-        ({"task": "private"}, "no task 'private' can be asked for here"),
         ({"arguments": {"a": 1}, "run_after": "2026-01-01T00:00:00"}, "run_after"),
         ({"arguments": {"a": 1}, "priority": 9}, "priority"),
         ({"arguments": [1]}, "arguments"),
@@ -95,6 +93,14 @@ def test_what_the_task_does_not_take_is_refused_in_a_line(world, body, said):
     assert answer.status_code == 422
     assert said in answer.json()["detail"]
     assert "\n" not in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("task", ["nope", "private"])
+def test_a_task_that_does_not_allow_it_is_not_there(world, task):
+    answer = ask(world, task=task)
+
+    assert answer.status_code == 404
+    assert answer.json()["code"] == "no_task"
 
 
 def test_a_body_that_is_no_json_is_refused(world):
@@ -133,15 +139,23 @@ def test_a_list_comes_in_parts(world):
     assert found == jobs[::-1]
 
 
-@pytest.mark.parametrize("query", ["after=nonsense", "after=%00", "limit=0", "state=lost", "run=x"])
 @pytest.mark.parametrize("path", ["/api/jobs", "/api/dead-letters", "/api/runs"])
-def test_a_list_of_nothing_that_is_is_refused(world, path, query):
-    if path == "/api/runs" and not query.startswith(("after", "limit")):
-        return
-    answer = world.get(f"{path}?{query}")
+def test_a_place_or_a_number_that_is_none_is_refused(world, path):
+    for query, status in {"after=nonsense": 404, "after=%00": 404, "limit=0": 422}.items():
+        answer = world.get(f"{path}?{query}")
+        assert (answer.status_code, answer.json()["status"]) == (status, status)
 
-    assert answer.status_code == 422
-    assert answer.json()["status"] == 422
+
+@pytest.mark.parametrize("query", ["state=lost", "run=x", "run=9007199254740993"])
+def test_a_filter_that_is_none_is_refused(world, query):
+    assert world.get(f"/api/jobs?{query}").status_code == 422
+
+
+def test_what_no_name_can_be_is_the_name_of_nothing(world):
+    world.failed()
+    for path in ("/api/jobs", "/api/dead-letters"):
+        assert world.get(f"{path}?task=%00").json() == {"items": [], "next": None}
+    assert world.post("/api/queues/%00/pause").status_code == 404
 
 
 def test_filters_are_those_of_the_application(world):

@@ -7,7 +7,8 @@ def test_a_redrive_says_first_what_it_would_do(world):
     jobs = [world.failed() for _ in range(3)]
 
     planned = world.post(
-        "/api/dead-letters/redrive", json={"which": {"fault": "TIMEOUT"}, "dry_run": True}
+        "/api/dead-letters/redrive",
+        json={"which": {"state": "open", "fault": "TIMEOUT"}, "dry_run": True},
     ).json()
     assert (planned["found"], planned["sent"], planned["unserved"]) == (3, 0, ["fails"])
     done = world.post("/api/dead-letters/redrive", json={"jobs": jobs[:2], "rate": 1.0}).json()
@@ -32,7 +33,7 @@ def test_canaries_that_nobody_serves_hold_the_rest_back(world):
 
 
 def test_a_redrive_of_nothing_in_particular_is_refused(world):
-    for body in ({}, {"jobs": [1], "which": {"state": "open"}}, {"which": {"state": "redriven"}}):
+    for body in ({}, {"jobs": []}, {"which": {}}, {"jobs": [1], "which": {"state": "open"}}):
         assert world.post("/api/dead-letters/redrive", json=body).status_code == 422
 
 

@@ -25,25 +25,25 @@ TABLE = {
     ("POST", "/logout"): (401, 303, 303, 303, 303, 303),
     ("GET", "/api/jobs"): (401, 200, 200, 200, 200, 200),  # each sees his own: see below
     ("POST", "/api/jobs"): (401, 201, 403, 403, 201, 201),
-    ("GET", "/api/jobs/{job_id}"): MINE,
-    ("GET", "/api/jobs/{job_id}/attempts"): MINE,
-    ("GET", "/api/jobs/{job_id}/events"): MINE,
-    ("GET", "/api/jobs/{job_id}/result"): MINE,
-    ("GET", "/api/jobs/{job_id}/why"): MINE,
-    ("POST", "/api/jobs/{job_id}/retry"): (401, 404, 403, 403, 200, 403),  # its owner only
-    ("POST", "/api/jobs/{job_id}/cancel"): MY_WRITE,
+    ("GET", "/api/jobs/{job_id:int}"): MINE,
+    ("GET", "/api/jobs/{job_id:int}/attempts"): MINE,
+    ("GET", "/api/jobs/{job_id:int}/events"): MINE,
+    ("GET", "/api/jobs/{job_id:int}/result"): MINE,
+    ("GET", "/api/jobs/{job_id:int}/why"): MINE,
+    ("POST", "/api/jobs/{job_id:int}/retry"): (401, 404, 403, 403, 200, 403),  # its owner only
+    ("POST", "/api/jobs/{job_id:int}/cancel"): MY_WRITE,
     ("GET", "/api/dead-letters"): (401, 200, 200, 200, 200, 200),
     ("GET", "/api/dead-letters/groups"): (401, 200, 200, 200, 200, 200),
-    ("GET", "/api/dead-letters/{job_id}"): MINE,
+    ("GET", "/api/dead-letters/{job_id:int}"): MINE,
     ("POST", "/api/dead-letters/redrive"): OPERATE,
     ("POST", "/api/dead-letters/dismiss"): MY_WRITE,
     ("POST", "/api/dead-letters/undismiss"): MY_WRITE,
     ("GET", "/api/runs"): (401, 200, 200, 200, 200, 200),
-    ("GET", "/api/runs/{run_id}"): MINE,
-    ("GET", "/api/runs/{run_id}/report"): MINE,
-    ("POST", "/api/runs/{run_id}/pause"): MY_WRITE,
-    ("POST", "/api/runs/{run_id}/resume"): MY_WRITE,
-    ("POST", "/api/runs/{run_id}/cancel"): MY_WRITE,
+    ("GET", "/api/runs/{run_id:int}"): MINE,
+    ("GET", "/api/runs/{run_id:int}/report"): MINE,
+    ("POST", "/api/runs/{run_id:int}/pause"): MY_WRITE,
+    ("POST", "/api/runs/{run_id:int}/resume"): MY_WRITE,
+    ("POST", "/api/runs/{run_id:int}/cancel"): MY_WRITE,
     ("GET", "/api/upstreams"): ALL_READ,
     ("POST", "/api/upstreams/{name:path}/hold"): OPERATE,
     ("POST", "/api/upstreams/{name:path}/resume"): OPERATE,
@@ -71,11 +71,11 @@ NUMBERS = itertools.count()
 def prepared(world, method, route):
     """What the route works on, so that whoever may do it can: the path, and the body."""
     job = run = 0
-    if "{job_id}" in route or "dead-letters" in route:
+    if "{job_id:int}" in route or "dead-letters" in route:
         job = world.job() if route.endswith("cancel") else world.failed()
     if route.endswith("undismiss"):
         world.store.dismiss([job], note="x")
-    if "{run_id}" in route:
+    if "{run_id:int}" in route:
         run = world.run(name=f"run {next(NUMBERS)}")
         if route.endswith("resume"):
             world.store.stop_run(run, "paused", reason="x")
@@ -83,7 +83,7 @@ def prepared(world, method, route):
         world.app.pause("mail")
     if route.endswith("/resume") and "upstreams" in route:
         world.app.upstreams.hold("mail")
-    path = route.replace("{job_id}", str(job)).replace("{run_id}", str(run))
+    path = route.replace("{job_id:int}", str(job)).replace("{run_id:int}", str(run))
     path = path.replace("{name:path}", "mail")
     return path, BODIES.get(route if method == "POST" else "", lambda *_: None)(world, job)
 
@@ -139,7 +139,9 @@ def test_the_table_has_every_route_and_no_other(shared_world):
     there = routes_of(shared_world.api)
 
     assert there == set(TABLE)
-    assert described <= {(method, path.replace(":path", "")) for method, path in there}
+    assert described <= {
+        (method, path.replace(":path", "").replace(":int", "")) for method, path in there
+    }
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/none", "/api/jobs/"])

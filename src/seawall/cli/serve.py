@@ -60,10 +60,10 @@ def serve(
     with apps.configured_by(config):
         found = apps.needed(app, url=url, host=host, port=port)
         with logs.shown(log_format, log_level):
-            server = Server(found, open_to_anybody=dev_no_auth)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: server.stop())
             try:
+                server = Server(found, open_to_anybody=dev_no_auth)
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    signal.signal(number, lambda *_: server.stop())
                 server.run(_welcome(log_format, dev_no_auth))
             finally:
                 found.close()

@@ -17,6 +17,8 @@ _ABOUT = """Durable jobs that stand up to failing upstreams. Lists come in parts
 `next` as `after`. Whatever goes wrong is a problem (RFC 9457) with one clear line. Every answer \
 has an `x-request-id`; send your own and it is kept with the job and in the log."""
 
+_ROOMS = (jobs, asking, letters, runs, fleet, live, health, login)
+
 
 def created(house: House) -> FastAPI:
     """The ASGI application, for a house that whoever opened it closes."""
@@ -30,7 +32,7 @@ def created(house: House) -> FastAPI:
         generate_unique_id_function=_named,
         redirect_slashes=False,
     )
-    for room in (jobs, asking, letters, runs, fleet, live, health, login):
+    for room in _ROOMS:
         api.include_router(room.router)
     problems.told_by(api)
     api.add_middleware(Doorkeeper)
@@ -40,8 +42,20 @@ def created(house: House) -> FastAPI:
         loopback_only=house.open_to_anybody,
     )
     api.state.house = house
+    api.state.methods_at = _methods_at
     api.openapi = lambda: _described(api)  # type: ignore[method-assign]
     return api
+
+
+def _methods_at(path: str) -> set[str]:
+    """What can be done at a path, by all routes that lead there."""
+    routes = [route for room in _ROOMS for route in room.router.routes]
+    return {
+        method
+        for route in routes
+        if isinstance(route, APIRoute) and route.path_regex.match(path)
+        for method in route.methods or ()
+    }
 
 
 def _named(route: APIRoute) -> str:

@@ -5,10 +5,11 @@ job's arguments are shown without what looks like a secret, to everybody; what a
 operators (tracebacks, raw output of upstreams) is not shown here at all.
 """
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 from seawall.faults import FaultCode
 from seawall.model import MOST_TAGS, Outcome
@@ -19,9 +20,35 @@ T = TypeVar("T")
 
 MOST_LISTED = 200
 MOST_NAMED = 500
+LARGEST_NUMBER = 2**53 - 1
+"""As far as every program that reads JSON can count."""
+LONGEST_REASON = 150
+"""However many bytes a sign takes, a reason of so many fits."""
+
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]")
+
+
+def _need_text(found: object) -> object:
+    if not (isinstance(found, str) and _MOMENT.match(found)):
+        raise ValueError("expected a moment in ISO 8601, such as 2026-11-03T14:00:00Z")
+    return found
+
+
+def _need_number(found: object) -> object:
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise ValueError("expected a number")  # noqa: TRY004 - pydantic tells it
+    return found
+
+
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-JobNumber = Annotated[int, Field(ge=1, lt=2**63)]
-Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
+Word = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.:/@+=#-]+$")]
+Number = Annotated[int, Field(ge=1, le=LARGEST_NUMBER)]
+IsNumber = BeforeValidator(_need_number)
+"""In JSON a number is a number: neither a truth nor text that looks like one."""
+Seconds = Annotated[float, Field(ge=0.001, le=31_536_000), IsNumber]
+Moment = Annotated[AwareDatetime, BeforeValidator(_need_text)]
+"""As text only: a bare number could be seconds, or thousandths of them."""
 
 
 class Shown(BaseModel):
@@ -135,11 +162,9 @@ class JobAsked(Given):
 
     task: Name
     arguments: dict[str, Any] = Field(default_factory=dict, description="By name.")
-    run_after: AwareDatetime | None = Field(None, description="Not before then.")
-    deadline: AwareDatetime | None = Field(
-        None, description="Failed when it has not ended by then."
-    )
-    tags: list[Name] = Field(default_factory=list, max_length=MOST_TAGS)
+    run_after: Moment | None = Field(None, description="Not before then.")
+    deadline: Moment | None = Field(None, description="Failed if not ended by then.")
+    tags: list[Word] = Field(default_factory=list, max_length=MOST_TAGS)
 
 
 class JobTaken(BaseModel):
@@ -196,42 +221,84 @@ class LetterGroupsShown(Shown):
     letters: int
 
 
-class WhichLetters(Given):
+class LetterFilters(Given):
     """Which dead letters are meant; what is left out does not matter."""
 
-    state: Literal["open", "redriven", "dismissed", "all"] | None = None
     fault: FaultCode | None = None
     group: Name | None = None
     stage: Annotated[int, Field(ge=0, lt=2**15)] | None = None
     task: Name | None = None
     queue: Name | None = None
     owner: Name | None = None
-    run: JobNumber | None = None
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    run: Number | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
     def said(self) -> dict[str, Any]:
         """What was said, by name."""
         return self.model_dump(exclude_none=True)
 
 
-class LettersNamed(Given):
-    """Either jobs, or which are meant."""
+class LettersListed(LetterFilters):
+    """Which dead letters are listed: the open ones, unless another state is named."""
 
-    jobs: list[JobNumber] = Field(default_factory=list, max_length=MOST_NAMED)
-    which: WhichLetters | None = None
-
-
-class RedriveAsked(LettersNamed):
-    dry_run: bool = False
-    canary: Annotated[int, Field(ge=1, le=100)] | None = None
-    canary_seconds: Annotated[float, Field(gt=0, le=60)] = 30.0
-    rate: Annotated[float, Field(gt=0, le=100_000)] | None = None
-    from_start: bool = False
+    state: Literal["open", "redriven", "dismissed", "all"] | None = None
 
 
-class DismissAsked(LettersNamed):
-    note: Annotated[str, Field(min_length=1, max_length=1_000)]
+class LettersMeant(LetterFilters):
+    """Which dead letters something is done about: in so many words, which state they are in."""
+
+    state: Literal["open", "dismissed"]
+    stage: Annotated[int, Field(ge=0, lt=2**15), IsNumber] | None = None
+    run: Annotated[Number, IsNumber] | None = None
+
+
+class ByNumber(Given):
+    """Dead letters by the numbers of their jobs."""
+
+    jobs: list[Annotated[Number, IsNumber]] = Field(min_length=1, max_length=MOST_NAMED)
+
+    def aim(self) -> tuple[list[int], dict[str, Any]]:
+        return self.jobs, {}
+
+
+class ByKind(Given):
+    """All dead letters that match."""
+
+    which: LettersMeant
+
+    def aim(self) -> tuple[list[int], dict[str, Any]]:
+        return [], self.which.said()
+
+
+class Redriving(Given):
+    """How failed jobs are sent again."""
+
+    dry_run: StrictBool = False
+    canary: Annotated[int, Field(ge=1, le=100), IsNumber] | None = None
+    canary_seconds: Annotated[float, Field(ge=0.01, le=60), IsNumber] = 30.0
+    rate: Annotated[float, Field(ge=0.001, le=100_000), IsNumber] | None = None
+    from_start: StrictBool = False
+
+    def how(self) -> dict[str, Any]:
+        named = set(Redriving.model_fields)
+        return self.model_dump(include=named, exclude_none=True)
+
+
+class RedriveByNumber(ByNumber, Redriving): ...
+
+
+class RedriveByKind(ByKind, Redriving): ...
+
+
+class Noted(Given):
+    note: Name
+
+
+class DismissByNumber(ByNumber, Noted): ...
+
+
+class DismissByKind(ByKind, Noted): ...
 
 
 class PileShown(Shown):
@@ -303,6 +370,12 @@ class ForceAsked(Given):
 
 class ReasonAsked(Given):
     why: Name = "by hand"
+
+
+def in_print(text: str) -> str:
+    """The text of a person as one line that every store keeps: what cannot be shown is left out."""
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(shown.split())[:LONGEST_REASON] or "by hand"
 
 
 class Held(BaseModel):

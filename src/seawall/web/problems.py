@@ -115,7 +115,10 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
     detail = _SAID.get(error.status_code, one_line(str(error.detail)))
-    return answer(_id_of(request), error.status_code, detail, headers=error.headers)
+    headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+    if error.status_code == 405:  # whoever refused knew of one route only
+        headers["allow"] = ", ".join(sorted(request.app.state.methods_at(request.url.path)))
+    return answer(_id_of(request), error.status_code, detail, headers=headers)
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:

@@ -72,11 +72,14 @@ class Server:
         if self._stops > 1:
             self._uvicorn.force_exit = True
             return
-        emit(ServerStopping(grace_seconds=self.grace_seconds))
         self._uvicorn.should_exit = True
         loop = self._uvicorn.loop
-        if loop is not None:
-            loop.call_soon_threadsafe(self._house.tail.end_all)
+        if loop is not None:  # a signal may come in the midst of a log line: say it from there
+            loop.call_soon_threadsafe(self._stopping)
+
+    def _stopping(self) -> None:
+        emit(ServerStopping(grace_seconds=self.grace_seconds))
+        self._house.tail.end_all()
 
 
 def need_authentication(app: Seawall, host: str, *, open_to_anybody: bool) -> None:

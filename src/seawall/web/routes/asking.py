@@ -61,7 +61,7 @@ def _new_job(
     """What the store is asked to keep; 422 where the task does not take the arguments."""
     task = house.app.tasks.get(asked.task)
     if task is None or not task.http:
-        raise ProblemError(422, f"no task {asked.task!r:.80} can be asked for here", code="no_task")
+        raise ProblemError(404, f"no task {asked.task!r:.80} can be asked for here", code="no_task")
     try:
         args, kwargs = task.signature.read(json.dumps(asked.arguments))
     except (ValueError, RecursionError) as error:

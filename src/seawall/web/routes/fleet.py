@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Depends, Path, Request
 
 from seawall.queue_views import queue_views
 from seawall.store import Scope
@@ -18,13 +18,22 @@ from seawall.web.models import (
     StatsShown,
     UpstreamShown,
     WorkerShown,
+    in_print,
 )
 from seawall.web.problems import ProblemError
+from seawall.web.routes.jobs import are_names
 from seawall.why import ALIVE_SECONDS
 
 router = APIRouter(prefix="/api")
 
-ItsName = Annotated[str, Path(min_length=1, max_length=200)]
+
+def _there(name: Annotated[str, Path(min_length=1, max_length=200)]) -> str:
+    if not are_names(name):
+        raise ProblemError(404, "there is nothing of that name, nor can there be")
+    return name
+
+
+ItsName = Annotated[str, Depends(_there)]
 
 
 # --- upstreams ------------------------------------------------------------------------------------
@@ -47,7 +56,9 @@ async def hold_upstream(
 ) -> Held:
     """Let no job begin that calls it, for a time or until it is resumed; those that run go on."""
     house, asked = house_of(request), asked or HoldAsked()
-    await house.threads.ask(house.app.upstreams.hold, name, seconds=asked.seconds, why=asked.why)
+    await house.threads.ask(
+        house.app.upstreams.hold, name, seconds=asked.seconds, why=in_print(asked.why)
+    )
     return Held(name=name, held=True)
 
 
@@ -76,7 +87,7 @@ async def force_upstream(
     """Decide in its breaker's place: `open` holds it, `closed` calls it whatever happens."""
     house = house_of(request)
     await house.threads.ask(
-        house.app.upstreams.force, name, asked.to, seconds=asked.seconds, why=asked.why
+        house.app.upstreams.force, name, asked.to, seconds=asked.seconds, why=in_print(asked.why)
     )
     return Held(name=name, held=asked.to == "open")
 
@@ -113,7 +124,7 @@ async def pause_queue(
 ) -> Held:
     """Let no job of the queue begin until somebody resumes it; those that run go on."""
     house = house_of(request)
-    why = (asked or ReasonAsked()).why
+    why = in_print((asked or ReasonAsked()).why)
     await house.threads.ask(house.app.pause, name, reason=why)
     return Held(name=name, held=True)
 

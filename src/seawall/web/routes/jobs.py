@@ -1,13 +1,14 @@
 """Jobs: finding them, what happened to them, what they came to; retry and cancel."""
 
 import json
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import AwareDatetime
 
 from seawall.artifacts import recall
-from seawall.model import Job
+from seawall.errors import ArgumentsError
+from seawall.model import Job, need_name
 from seawall.redact import redacted
 from seawall.retrying import retried
 from seawall.states import FINISHED, State
@@ -16,15 +17,17 @@ from seawall.timeline import events
 from seawall.web.access import Reader, Visitor, Writer
 from seawall.web.house import House, house_of
 from seawall.web.models import (
+    LARGEST_NUMBER,
     MOST_LISTED,
     AttemptShown,
     Done,
     FaultShown,
     HappeningShown,
     JobDetail,
-    JobNumber,
     JobShown,
+    Moment,
     Name,
+    Number,
     Page,
     ProgressShown,
     ResultShown,
@@ -34,7 +37,8 @@ from seawall.web.problems import ProblemError
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 
-JobId = Annotated[int, Path(ge=1, lt=2**63)]
+T = TypeVar("T")
+JobId = Annotated[int, Path(ge=1, le=LARGEST_NUMBER)]
 After = Annotated[str | None, Query(max_length=500, description="The `next` of the part before.")]
 Limit = Annotated[int, Query(ge=1, le=MOST_LISTED)]
 
@@ -47,6 +51,28 @@ def seen(house: House, visitor: Visitor, job_id: int) -> Job:
     return found
 
 
+def are_names(*names: str | None) -> bool:
+    """Whether there can be something of these names: what cannot be kept is of nothing."""
+    try:
+        for name in names:
+            if name is not None:
+                need_name("name", name)
+    except ValueError:
+        return False
+    return True
+
+
+def in_a_list(ask: Callable[..., T], **how: Any) -> T:
+    """A part of a list; 404 where it has no such place to go on from."""
+    try:
+        return ask(**how)
+    except ArgumentsError as error:
+        if how.get("after") is None or not str(error).startswith("after: "):
+            raise
+        line = "after: there is no such place in this list: begin it anew"
+        raise ProblemError(404, line, code="no_such_place") from None
+
+
 @router.get("")
 async def list_jobs(  # noqa: PLR0917 - each is a filter
     request: Request,
@@ -57,9 +83,9 @@ async def list_jobs(  # noqa: PLR0917 - each is a filter
     owner: Name | None = None,
     tag: Name | None = None,
     key: Name | None = None,
-    run: JobNumber | None = None,
-    created_after: AwareDatetime | None = None,
-    created_before: AwareDatetime | None = None,
+    run: Number | None = None,
+    created_after: Moment | None = None,
+    created_before: Moment | None = None,
     after: After = None,
     limit: Limit = 50,
 ) -> Page[JobShown]:
@@ -69,7 +95,10 @@ async def list_jobs(  # noqa: PLR0917 - each is a filter
     house = house_of(request)
     if visitor.only is not None and owner not in (None, visitor.only):
         return Page(items=[], next=None)
+    if not are_names(task, queue, owner, tag, key):
+        return Page(items=[], next=None)
     found = await house.threads.ask(
+        in_a_list,
         house.app.jobs,
         state=state,
         task=task,
@@ -86,7 +115,7 @@ async def list_jobs(  # noqa: PLR0917 - each is a filter
     return Page(items=[JobShown.model_validate(job) for job in found.jobs], next=found.next)
 
 
-@router.get("/{job_id}")
+@router.get("/{job_id:int}")
 async def get_job(request: Request, visitor: Reader, job_id: JobId) -> JobDetail:
     """One job, with its arguments (without what looks like a secret) and its progress."""
     house = house_of(request)
@@ -112,7 +141,7 @@ def _parsed(text: str | None) -> Any:
         return text
 
 
-@router.get("/{job_id}/attempts")
+@router.get("/{job_id:int}/attempts")
 async def list_attempts(
     request: Request,
     visitor: Reader,
@@ -134,7 +163,7 @@ async def list_attempts(
     return await house.threads.ask(read)
 
 
-@router.get("/{job_id}/events")
+@router.get("/{job_id:int}/events")
 async def list_events(request: Request, visitor: Reader, job_id: JobId) -> list[HappeningShown]:
     """What happened to a job, the first thing first: its event log."""
     house = house_of(request)
@@ -148,7 +177,7 @@ async def list_events(request: Request, visitor: Reader, job_id: JobId) -> list[
     return await house.threads.ask(read)
 
 
-@router.get("/{job_id}/result")
+@router.get("/{job_id:int}/result")
 async def get_result(request: Request, visitor: Reader, job_id: JobId) -> ResultShown:
     """What a job came to, once it has ended; 409 before that."""
     house = house_of(request)
@@ -170,7 +199,7 @@ def _result(house: House, visitor: Visitor, job_id: int) -> ResultShown:
     return shown
 
 
-@router.get("/{job_id}/why")
+@router.get("/{job_id:int}/why")
 async def get_why(request: Request, visitor: Reader, job_id: JobId) -> WhyShown:
     """Why a job is not running now, in words."""
     house = house_of(request)
@@ -182,7 +211,7 @@ async def get_why(request: Request, visitor: Reader, job_id: JobId) -> WhyShown:
     return await house.threads.ask(read)
 
 
-@router.post("/{job_id}/retry")
+@router.post("/{job_id:int}/retry")
 async def retry_job(request: Request, visitor: Writer, job_id: JobId) -> Done:
     """Send a failed job again: its owner only, and only while what it needs is there.
 
@@ -202,7 +231,7 @@ async def retry_job(request: Request, visitor: Writer, job_id: JobId) -> Done:
     return await house.slow.ask(send)
 
 
-@router.post("/{job_id}/cancel")
+@router.post("/{job_id:int}/cancel")
 async def cancel_job(request: Request, visitor: Writer, job_id: JobId) -> Done:
     """Cancel a queued job at once, ask a running one to stop; 409 where it has ended."""
     house = house_of(request)

@@ -4,38 +4,45 @@ An owner sees and dismisses what is his. To redrive is for operators: it asks no
 the application, as `retry` does.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
 from seawall.letters import Dismissed
+from seawall.redriving import Redriven
 from seawall.web.access import Operator, Reader, Visitor, Writer
 from seawall.web.house import House, house_of
 from seawall.web.models import (
-    DismissAsked,
+    ByKind,
+    ByNumber,
+    DismissByKind,
+    DismissByNumber,
     DismissedShown,
     LetterGroupsShown,
     LetterShown,
-    LettersNamed,
+    LettersListed,
     Page,
-    RedriveAsked,
+    RedriveByKind,
+    RedriveByNumber,
     RedrivenShown,
-    WhichLetters,
+    in_print,
 )
 from seawall.web.problems import ProblemError
-from seawall.web.routes.jobs import After, JobId, Limit
+from seawall.web.routes.jobs import After, JobId, Limit, are_names, in_a_list
 
 router = APIRouter(prefix="/api/dead-letters", tags=["dead letters"])
 
 
-class LettersAsked(WhichLetters):
+class LettersAsked(LettersListed):
     """Which dead letters are listed, and where the list begins."""
 
     after: After = None
     limit: Limit = 50
 
 
-class GroupsAsked(WhichLetters):
+class GroupsAsked(LettersListed):
     """Which dead letters are put together."""
 
     limit: Annotated[int, Query(ge=1, le=100)] = 20
@@ -51,7 +58,8 @@ async def list_letters(
     which = _mine(visitor, said)
     if which is None:
         return Page(items=[], next=None)
-    found = await house.threads.ask(house.app.dead_letters, after=after, limit=limit, **which)
+    part = partial(house.app.dead_letters, limit=limit, **which)
+    found = await house.threads.ask(in_a_list, part, after=after)
     return Page(items=[LetterShown.model_validate(each) for each in found], next=found.next)
 
 
@@ -69,7 +77,7 @@ async def list_groups(
     return LetterGroupsShown.model_validate(found)
 
 
-@router.get("/{job_id}")
+@router.get("/{job_id:int}")
 async def get_letter(request: Request, visitor: Reader, job_id: JobId) -> LetterShown:
     """What a failed job left."""
     house = house_of(request)
@@ -82,54 +90,62 @@ async def get_letter(request: Request, visitor: Reader, job_id: JobId) -> Letter
 
 
 @router.post("/redrive")
-async def redrive(request: Request, visitor: Operator, asked: RedriveAsked) -> RedrivenShown:
+async def redrive(
+    request: Request, visitor: Operator, asked: RedriveByNumber | RedriveByKind
+) -> RedrivenShown:
     """Send failed jobs again, those named or all that match: a dry run, a canary, a rate."""
     house = house_of(request)
-    how: dict[str, Any] = {} if asked.which is None else asked.which.said()
-    how |= asked.model_dump(
-        include={"dry_run", "canary", "canary_seconds", "rate", "from_start"}, exclude_none=True
-    )
-    found = await house.slow.ask(house.app.redrive, *asked.jobs, by=visitor.name, **how)
+    jobs, which = asked.aim()
+    if not _are_names(which):
+        return RedrivenShown.model_validate(Redriven(found=0, dry_run=asked.dry_run))
+    found = await house.slow.ask(house.app.redrive, *jobs, by=visitor.name, **which, **asked.how())
     return RedrivenShown.model_validate(found)
 
 
 @router.post("/dismiss")
-async def dismiss(request: Request, visitor: Writer, asked: DismissAsked) -> DismissedShown:
+async def dismiss(
+    request: Request, visitor: Writer, asked: DismissByNumber | DismissByKind
+) -> DismissedShown:
     """Take dead letters for dealt with, and say why; their jobs stay failed."""
     house = house_of(request)
-
-    def dismissed(which: dict[str, Any]) -> Dismissed:
-        return house.app.dismiss(*asked.jobs, note=asked.note, by=visitor.name, **which)
-
-    return await _decided(house, visitor, asked, dismissed)
+    by, note = visitor.name, in_print(asked.note)
+    return await _decided(house, visitor, asked.aim(), partial(house.app.dismiss, note=note, by=by))
 
 
 @router.post("/undismiss")
-async def undismiss(request: Request, visitor: Writer, asked: LettersNamed) -> DismissedShown:
+async def undismiss(request: Request, visitor: Writer, asked: ByNumber | ByKind) -> DismissedShown:
     """Open dead letters again that were dismissed."""
     house = house_of(request)
-
-    def undismissed(which: dict[str, Any]) -> Dismissed:
-        return house.app.undismiss(*asked.jobs, **which)
-
-    return await _decided(house, visitor, asked, undismissed)
+    return await _decided(house, visitor, asked.aim(), house.app.undismiss)
 
 
-async def _decided(house: House, visitor: Visitor, asked: LettersNamed, act: Any) -> DismissedShown:
+async def _decided(
+    house: House,
+    visitor: Visitor,
+    aim: tuple[list[int], dict[str, Any]],
+    act: Callable[..., Dismissed],
+) -> DismissedShown:
+    jobs, said = aim
+
     def decide() -> DismissedShown:
-        _need_mine(house, visitor, asked.jobs)
-        said = {} if asked.which is None else asked.which.said()
+        _need_mine(house, visitor, jobs)
         # An owner who names letters by number has been looked at; by filter he means his own.
-        which = said if asked.jobs or not said else _mine(visitor, said)
+        which = {} if jobs else _mine(visitor, said)
         if which is None:
             return DismissedShown(done=0, refused=0, refusals=[])
-        return DismissedShown.model_validate(act(which))
+        return DismissedShown.model_validate(act(*jobs, **which))
 
     return await house.slow.ask(decide)
 
 
+def _are_names(said: dict[str, Any]) -> bool:
+    return are_names(*(said.get(name) for name in ("group", "task", "queue", "owner")))
+
+
 def _mine(visitor: Visitor, said: dict[str, Any]) -> dict[str, Any] | None:
     """The filter, for what this visitor sees; None where that is nothing."""
+    if not _are_names(said):
+        return None
     if visitor.only is None:
         return said
     if said.get("owner", visitor.only) != visitor.only:

@@ -5,14 +5,13 @@ import binascii
 
 from fastapi import APIRouter, Request
 
-from seawall.errors import ArgumentsError
 from seawall.runs import Run
 from seawall.standings import view_of
 from seawall.web.access import Reader, Visitor, Writer
 from seawall.web.house import House, house_of
-from seawall.web.models import Name, Page, ReasonAsked
+from seawall.web.models import Name, Page, ReasonAsked, in_print
 from seawall.web.problems import ProblemError
-from seawall.web.routes.jobs import After, JobId, Limit
+from seawall.web.routes.jobs import After, JobId, Limit, are_names
 from seawall.web.run_models import ReportShown, RunChanged, RunShown
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
@@ -30,6 +29,8 @@ async def list_runs(
 ) -> Page[RunShown]:
     """Runs and how they stand, the newest first."""
     house = house_of(request)
+    if not are_names(pipeline, name):
+        return Page(items=[], next=None)
 
     def read() -> Page[RunShown]:
         kept = house.store.runs(
@@ -59,7 +60,8 @@ def _place(after: str) -> int:
     except (ValueError, binascii.Error):
         word, place = "", 0
     if word != "run" or not 0 < place < 2**63:
-        raise ArgumentsError("after: expected the `next` of a part of this list")
+        line = "after: there is no such place in this list: begin it anew"
+        raise ProblemError(404, line, code="no_such_place")
     return place
 
 
@@ -71,7 +73,7 @@ def _seen(house: House, visitor: Visitor, run_id: int) -> Run:
     return Run(house.app, run_id)
 
 
-@router.get("/{run_id}")
+@router.get("/{run_id:int}")
 async def get_run(request: Request, visitor: Reader, run_id: JobId) -> RunShown:
     """How a run stands."""
     house = house_of(request)
@@ -82,7 +84,7 @@ async def get_run(request: Request, visitor: Reader, run_id: JobId) -> RunShown:
     return await house.threads.ask(read)
 
 
-@router.get("/{run_id}/report")
+@router.get("/{run_id:int}/report")
 async def get_report(request: Request, visitor: Reader, run_id: JobId) -> ReportShown:
     """What the history of a run comes to; costs as much as the run has attempts."""
     house = house_of(request)
@@ -93,12 +95,12 @@ async def get_report(request: Request, visitor: Reader, run_id: JobId) -> Report
     return await house.slow.ask(read)
 
 
-@router.post("/{run_id}/pause")
+@router.post("/{run_id:int}/pause")
 async def pause_run(
     request: Request, visitor: Writer, run_id: JobId, asked: ReasonAsked | None = None
 ) -> RunChanged:
     """Let no more of its items begin; 409 where it was stopped already, or is over."""
-    house, why = house_of(request), (asked or ReasonAsked()).why
+    house, why = house_of(request), in_print((asked or ReasonAsked()).why)
 
     def pause() -> RunChanged:
         run = _seen(house, visitor, run_id)
@@ -107,7 +109,7 @@ async def pause_run(
     return await house.threads.ask(pause)
 
 
-@router.post("/{run_id}/resume")
+@router.post("/{run_id:int}/resume")
 async def resume_run(request: Request, visitor: Writer, run_id: JobId) -> RunChanged:
     """Let a paused or aborted run go on; 409 where it is neither."""
     house = house_of(request)
@@ -119,12 +121,12 @@ async def resume_run(request: Request, visitor: Writer, run_id: JobId) -> RunCha
     return await house.threads.ask(resume)
 
 
-@router.post("/{run_id}/cancel")
+@router.post("/{run_id:int}/cancel")
 async def cancel_run(
     request: Request, visitor: Writer, run_id: JobId, asked: ReasonAsked | None = None
 ) -> RunChanged:
     """End a run for good: what waits is cancelled, what runs is asked to stop."""
-    house, why = house_of(request), (asked or ReasonAsked()).why
+    house, why = house_of(request), in_print((asked or ReasonAsked()).why)
 
     def cancel() -> RunChanged:
         run = _seen(house, visitor, run_id)
