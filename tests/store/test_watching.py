@@ -577,7 +577,7 @@ def test_a_desk_knows_the_lanes_of_exactly_its_upstream(store):
 @on_postgres
 def test_whoever_falls_asleep_at_a_desk_loses_it_long_before_the_others_leases_are_over(store):
     with store.govern("api") as desk:
-        (waits,) = desk._session.connection.execute(
+        (waits,) = desk._session._connection.execute(
             "SELECT current_setting('idle_in_transaction_session_timeout')"
         ).fetchone()
     assert waits == "5s"
