@@ -599,11 +599,12 @@ def takes_what_is_gated(store):
     store.claim = lambda wanted: honest(wanted) or honest(wanted._replace(upstream="api"))
 
 
-def forgets_that_one_came_back(store):
-    """The letter of a job that fails again looks like a new one."""
+def takes_a_redrive_for_a_failure(store):
+    """The letter of a job that was sent again counts that as another time."""
     honest = store.letters_of
     store.letters_of = lambda ids: {
-        job_id: replace(letter, times=1) for job_id, letter in honest(ids).items()
+        job_id: replace(letter, times=letter.times + (letter.state == "redriven"))
+        for job_id, letter in honest(ids).items()
     }
 
 
@@ -625,7 +626,7 @@ def lets_retries_wait_among_the_others(store):
         never_straightens,
         takes_what_is_gated,
         lets_retries_wait_among_the_others,
-        forgets_that_one_came_back,
+        takes_a_redrive_for_a_failure,
         redrives_what_was_dismissed,
     ],
 )
