@@ -156,7 +156,7 @@ def test_it_refuses_what_would_leave_jobs_open_to_strangers(seawall, app, words,
 
 def test_with_a_token_it_listens_on_a_public_address(serve, token):
     token("--scope", "operator")
-    server, address = serve("--host", "0.0.0.0")  # noqa: S104
+    _, address = serve("--host", "0.0.0.0")  # noqa: S104
     with client(address) as stranger:
         assert stranger.get("/health").status_code == 200
         assert stranger.get("/api/jobs").status_code == 401

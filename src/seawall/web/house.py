@@ -11,6 +11,7 @@ from seawall.store import Store
 from seawall.web.intake import Intake
 from seawall.web.rates import Rates
 from seawall.web.sessions import SECRET_NAME, Sessions
+from seawall.web.shared import Shared
 from seawall.web.tail import Tail
 from seawall.web.threads import SLOW_THREADS, THREADS, Threads
 
@@ -34,6 +35,7 @@ class House:
     own_store: Store
     """Another way into the same store: whoever looks does not wait for whoever writes."""
     threads: Threads
+    shared: Shared
     slow: Threads
     """For what takes seconds: a canary, the report of a long run."""
     rates: Rates
@@ -64,12 +66,14 @@ def opened(app: Seawall, *, open_to_anybody: bool) -> House:
     own = app.store_of_its_own()
     settings = app.settings
     rate = settings.requests_per_second
+    threads = Threads("web", THREADS)
     secret = store.shared_secret(SECRET_NAME, secrets.token_hex(32))
     return House(
         app=app,
         store=store,
         own_store=own,
-        threads=Threads("web", THREADS),
+        threads=threads,
+        shared=Shared(threads),
         slow=Threads("slow", SLOW_THREADS, most_waiting=20),
         rates=Rates(rate, max(10.0, rate * BURST_SECONDS)),
         failures=Rates(1 / FAILURE_SECONDS, FAILURES),

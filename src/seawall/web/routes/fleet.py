@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path, Request, Response
 
 from seawall.queue_views import queue_views
 from seawall.store import Scope
@@ -39,12 +39,15 @@ ItsName = Annotated[str, Depends(_there)]
 # --- upstreams ------------------------------------------------------------------------------------
 
 
-@router.get("/upstreams", tags=["upstreams"])
-async def list_upstreams(request: Request, visitor: Overseer) -> list[UpstreamShown]:  # noqa: ARG001
+@router.get("/upstreams", tags=["upstreams"], response_model=list[UpstreamShown])
+async def list_upstreams(request: Request, visitor: Overseer) -> Response:  # noqa: ARG001
     """What tasks call: whether it is well, held or probed, and why."""
     house = house_of(request)
-    found = await house.threads.ask(house.app.upstreams.all)
-    return [UpstreamShown.model_validate(each) for each in found]
+
+    def look() -> list[UpstreamShown]:
+        return [UpstreamShown.model_validate(each) for each in house.app.upstreams.all()]
+
+    return await house.shared.ask("upstreams", look)
 
 
 @router.post("/upstreams/{name:path}/hold", tags=["upstreams"])
@@ -95,24 +98,27 @@ async def force_upstream(
 # --- queues ---------------------------------------------------------------------------------------
 
 
-@router.get("/queues", tags=["queues"])
-async def list_queues(request: Request, visitor: Overseer) -> list[QueueShown]:  # noqa: ARG001
+@router.get("/queues", tags=["queues"], response_model=list[QueueShown])
+async def list_queues(request: Request, visitor: Overseer) -> Response:  # noqa: ARG001
     """What waits in each queue, what runs, what is held, and who serves it."""
     house = house_of(request)
-    found = await house.threads.ask(queue_views, house.store, house.app.tasks)
-    return [
-        QueueShown(
-            queue=name,
-            due=each.due,
-            later=each.later,
-            running=each.running,
-            oldest_due_at=each.oldest_due_at,
-            paused=each.paused,
-            holds=[HoldShown.model_validate(hold) for hold in each.holds],
-            workers=each.workers,
-        )
-        for name, each in sorted(found.items())
-    ]
+
+    def look() -> list[QueueShown]:
+        return [
+            QueueShown(
+                queue=name,
+                due=each.due,
+                later=each.later,
+                running=each.running,
+                oldest_due_at=each.oldest_due_at,
+                paused=each.paused,
+                holds=[HoldShown.model_validate(hold) for hold in each.holds],
+                workers=each.workers,
+            )
+            for name, each in sorted(queue_views(house.store, house.app.tasks).items())
+        ]
+
+    return await house.shared.ask("queues", look)
 
 
 @router.post("/queues/{name:path}/pause", tags=["queues"])

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from seawall.artifacts import recall
 from seawall.errors import ArgumentsError
@@ -73,7 +73,7 @@ def in_a_list(ask: Callable[..., T], **how: Any) -> T:
         raise ProblemError(404, line, code="no_such_place") from None
 
 
-@router.get("")
+@router.get("", response_model=Page[JobShown])
 async def list_jobs(  # noqa: PLR0917 - each is a filter
     request: Request,
     visitor: Reader,
@@ -88,7 +88,7 @@ async def list_jobs(  # noqa: PLR0917 - each is a filter
     created_before: Moment | None = None,
     after: After = None,
     limit: Limit = 50,
-) -> Page[JobShown]:
+) -> Response | Page[JobShown]:
     """Jobs that match: queued ones as they are due, finished ones from the last, others from the
     newest.
     """
@@ -97,22 +97,17 @@ async def list_jobs(  # noqa: PLR0917 - each is a filter
         return Page(items=[], next=None)
     if not are_names(task, queue, owner, tag, key):
         return Page(items=[], next=None)
-    found = await house.threads.ask(
-        in_a_list,
-        house.app.jobs,
-        state=state,
-        task=task,
-        queue=queue,
-        owner=visitor.only or owner,
-        tag=tag,
-        key=key,
-        run=run,
-        created_after=created_after,
-        created_before=created_before,
-        after=after,
-        limit=limit,
-    )
-    return Page(items=[JobShown.model_validate(job) for job in found.jobs], next=found.next)
+    asked = {
+        "state": state, "task": task, "queue": queue, "owner": visitor.only or owner, "tag": tag,
+        "key": key, "run": run, "created_after": created_after, "created_before": created_before,
+        "after": after, "limit": limit,
+    }  # fmt: skip
+
+    def look() -> Page[JobShown]:
+        found = in_a_list(house.app.jobs, **asked)
+        return Page(items=[JobShown.model_validate(job) for job in found.jobs], next=found.next)
+
+    return await house.shared.ask(("jobs", *asked.values()), look)
 
 
 @router.get("/{job_id:int}")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 
 from seawall.letters import Dismissed
 from seawall.redriving import Redriven
@@ -48,33 +48,40 @@ class GroupsAsked(LettersListed):
     limit: Annotated[int, Query(ge=1, le=100)] = 20
 
 
-@router.get("")
+@router.get("", response_model=Page[LetterShown])
 async def list_letters(
     request: Request, visitor: Reader, asked: Annotated[LettersAsked, Query()]
-) -> Page[LetterShown]:
+) -> Response | Page[LetterShown]:
     """What failed and waits for somebody, from the newest."""
     house, said = house_of(request), asked.said()
     after, limit = said.pop("after", None), said.pop("limit")
     which = _mine(visitor, said)
     if which is None:
         return Page(items=[], next=None)
-    part = partial(house.app.dead_letters, limit=limit, **which)
-    found = await house.threads.ask(in_a_list, part, after=after)
-    return Page(items=[LetterShown.model_validate(each) for each in found], next=found.next)
+
+    def look() -> Page[LetterShown]:
+        part = partial(house.app.dead_letters, limit=limit, **which)
+        found = in_a_list(part, after=after)
+        return Page(items=[LetterShown.model_validate(each) for each in found], next=found.next)
+
+    return await house.shared.ask(("letters", after, limit, *which.items()), look)
 
 
-@router.get("/groups")
+@router.get("/groups", response_model=LetterGroupsShown)
 async def list_groups(
     request: Request, visitor: Reader, asked: Annotated[GroupsAsked, Query()]
-) -> LetterGroupsShown:
+) -> Response | LetterGroupsShown:
     """Dead letters by what they have in common, the most numerous groups first."""
     house, said = house_of(request), asked.said()
     limit = said.pop("limit")
     which = _mine(visitor, said)
     if which is None:
         return LetterGroupsShown(groups=[], total=0, letters=0)
-    found = await house.threads.ask(house.app.dead_letter_groups, limit=limit, **which)
-    return LetterGroupsShown.model_validate(found)
+
+    def look() -> LetterGroupsShown:
+        return LetterGroupsShown.model_validate(house.app.dead_letter_groups(limit=limit, **which))
+
+    return await house.shared.ask(("groups", limit, *which.items()), look)
 
 
 @router.get("/{job_id:int}")
