@@ -44,6 +44,8 @@ class Ticket(NamedTuple):
     """A name for it."""
     use_by: float = math.inf
     """Until when it may be used, by the clock of whoever gave it."""
+    retry: bool = False
+    """It has failed there before."""
 
 
 class Caller(Protocol):

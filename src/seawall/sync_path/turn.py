@@ -1,0 +1,58 @@
+"""A turn at an upstream: the right to one call there, given back when the call has ended."""
+
+import threading
+from typing import NamedTuple
+
+from seawall.calls import Ticket
+from seawall.execute import Work
+from seawall.faults import Fault
+from seawall.worker.governor import Governor
+
+
+class NoTurn(NamedTuple):
+    """Nobody may call now."""
+
+    reason: str
+    seconds: float = 0.0
+    """About how long that lasts."""
+
+
+class Turn:
+    """The right to one call; nothing where the job calls nothing that is watched over."""
+
+    def __init__(self, governor: Governor, ticket: Ticket | None = None) -> None:
+        self._governor = governor
+        self._ticket = ticket
+        self._lock = threading.Lock()
+        self._told = False
+        self._outlasts = False
+
+    def ended(self, work: Work, fault: Fault | None, *, says_nothing: bool = False) -> bool:
+        """The call has ended, so; whether the attempt counts. Only the first word is heard."""
+        return self._end(fault, work.elapsed(), says_nothing=says_nothing)
+
+    def give_back(self) -> None:
+        """It is not used, or what came of it cannot be told any more."""
+        self._end(None, 0.0, says_nothing=True)
+
+    def outlasts(self) -> None:
+        """Its handler will go on when its attempt has ended: until then the place is taken."""
+        with self._lock:
+            self._outlasts = not self._told
+
+    def free(self) -> None:
+        """The handler that outlasted its attempt has returned."""
+        with self._lock:
+            outlasted, self._outlasts = self._outlasts, False
+        if outlasted and self._ticket is not None:
+            self._governor.free(self._ticket)
+
+    def _end(self, fault: Fault | None, seconds: float, *, says_nothing: bool) -> bool:
+        with self._lock:
+            first, self._told = not self._told, True
+            freed = not self._outlasts
+        if not first or self._ticket is None:
+            return True
+        return self._governor.leave(
+            self._ticket, fault, seconds, None, says_nothing=says_nothing, freed=freed
+        )
