@@ -272,7 +272,11 @@ class LedgerModel:
             gated = self.gated() | wanted.guarded
             return not (lane.retry or {lane.upstream, _family(lane.upstream)} & gated)
         asked = (wanted.upstream, wanted.retry)
-        return (lane.upstream, lane.retry) == asked and wanted.owner in (None, lane.owner)
+        return (
+            (lane.upstream, lane.retry) == asked
+            and wanted.owner in (None, lane.owner)
+            and wanted.priority in (None, lane.priority)
+        )
 
     def take_back(self, token: Token, worker: str, lease_seconds: float) -> values.Claim | None:
         record, now = self.jobs.get(token.job_id), self._now()
