@@ -129,7 +129,7 @@ class Call(Generic[R]):
                 return self._as_it_is()
             return self._handed_over(turn.reason, turn.seconds)
         self._turn = turn
-        lease_until = self._path.governor.now() + timedelta(seconds=self._new_lease())
+        lease_until = self._path.governor.watches.date() + timedelta(seconds=self._new_lease())
         begin = Begin(worker=self._path.id, lease_seconds=self._lease_seconds)
         self._job = self._path.queue.begin(request, begin)
         if not self._job.created:
@@ -137,9 +137,11 @@ class Call(Generic[R]):
         self._held = Token(self._job.id, 1, 1)
         deadline = new_job.deadline_at
         if new_job.deadline_seconds is not None:
-            deadline = self._path.governor.now() + timedelta(seconds=new_job.deadline_seconds)
+            deadline = self._path.governor.watches.date() + timedelta(
+                seconds=new_job.deadline_seconds
+            )
         claim = Claim(
-            self._held, lane, 0, 0, 0, self._path.governor.now(), lease_until, deadline, None,
+            self._held, lane, 0, 0, 0, self._path.governor.watches.date(), lease_until, deadline, None,
             new_job.owner, new_job.codec, new_job.arguments, new_job.request_id, None,
         )  # fmt: skip
         return self._next(claim)
@@ -166,6 +168,7 @@ class Call(Generic[R]):
             claim,
             lease_seconds=self._lease_seconds,
             claimed=self._leased_at,
+            use_by=attempt.turn.use_by,
             witness=attempt.turn if claim.lane.upstream else None,
         )
 
@@ -175,7 +178,7 @@ class Call(Generic[R]):
 
         work.judge = judge
         if work.current.caller is None:
-            work.current.caller = self._path.governor.caller(claim)
+            work.current.caller = self._path.governor.inside.caller(claim)
         self._made += 1
         return work
 
@@ -260,8 +263,8 @@ class Call(Generic[R]):
 
     def _write(self, work: Work, write: Ending | Release) -> Answer:
         """What was seen of the upstream goes with it, as from a worker."""
-        governor = self._path.governor
-        observations = governor.observations()
+        seeing = self._path.governor.seeing
+        observations = seeing.observations()
         try:
             if (said := work.current.said.progress) is not None:
                 done, total, message = said
@@ -274,7 +277,7 @@ class Call(Generic[R]):
             else:
                 (answer,) = self._store.settle([write], observations)
         except StoreError:
-            governor.put_back(observations)
+            seeing.put_back(observations)
             raise
         return answer
 

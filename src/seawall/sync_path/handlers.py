@@ -86,6 +86,8 @@ class Handlers:
             return ended(work, why)
         turn.outlasts()
         end = ended(work, why)
+        if work.current.caller is not None:
+            work.current.caller.leave_behind()
         running.add_done_callback(lambda _: turn.free())
         emit(
             ThreadLeftBehind(

@@ -161,13 +161,13 @@ class SyncPath:
             if (hold.scope, hold.name) in _scopes(lane):
                 return NoTurn(f"the {hold.scope} {hold.name} is paused")
         if not lane.upstream:
-            return Turn(self.governor)
-        self.governor.look()
-        waited = 0.0
+            return Turn(self.governor.inside)
+        self.governor.watches.look()
+        inside, waited = self.governor.inside, 0.0
         while True:
-            found = self.governor.enter(lane.upstream, lane.owner, {}, own=False, retry=retry)
+            found = inside.enter(lane.upstream, lane.owner, {}, own=False, retry=retry)
             if isinstance(found, Ticket):
-                return Turn(self.governor, found)
+                return Turn(inside, found)
             if waited + found > TURN_SECONDS:
                 return NoTurn(f"{lane.upstream} takes no call at the moment", found)
             self.app.clock.sleep(found)
@@ -188,7 +188,7 @@ class _NoHands:
     def under_way(self, upstream: str) -> Mapping[str, int]:  # noqa: ARG002
         return {}
 
-    def take(self, claims: Sequence[Claim]) -> None:
+    def take(self, claims: Sequence[Claim], use_by: float) -> None:
         """Nothing is ever taken."""
 
     def has(self, token: Token) -> bool:  # noqa: ARG002

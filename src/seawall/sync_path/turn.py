@@ -1,12 +1,13 @@
 """A turn at an upstream: the right to one call there, given back when the call has ended."""
 
+import math
 import threading
 from typing import NamedTuple
 
 from seawall.calls import Ticket
 from seawall.execute import Work
 from seawall.faults import Fault
-from seawall.worker.governor import Governor
+from seawall.worker.inside import Inside
 
 
 class NoTurn(NamedTuple):
@@ -20,12 +21,17 @@ class NoTurn(NamedTuple):
 class Turn:
     """The right to one call; nothing where the job calls nothing that is watched over."""
 
-    def __init__(self, governor: Governor, ticket: Ticket | None = None) -> None:
-        self._governor = governor
+    def __init__(self, inside: Inside, ticket: Ticket | None = None) -> None:
+        self._inside = inside
         self._ticket = ticket
         self._lock = threading.Lock()
         self._told = False
         self._outlasts = False
+
+    @property
+    def use_by(self) -> float:
+        """This machine's clock until when the call may begin."""
+        return math.inf if self._ticket is None else self._ticket.use_by
 
     def ended(self, work: Work, fault: Fault | None, *, says_nothing: bool = False) -> bool:
         """The call has ended, so; whether the attempt counts. Only the first word is heard."""
@@ -45,14 +51,14 @@ class Turn:
         with self._lock:
             outlasted, self._outlasts = self._outlasts, False
         if outlasted and self._ticket is not None:
-            self._governor.free(self._ticket)
+            self._inside.leave(self._ticket, None, 0.0, None, says_nothing=True)
 
     def _end(self, fault: Fault | None, seconds: float, *, says_nothing: bool) -> bool:
         with self._lock:
             first, self._told = not self._told, True
-            freed = not self._outlasts
+            outlasts = self._outlasts
         if not first or self._ticket is None:
             return True
-        return self._governor.leave(
-            self._ticket, fault, seconds, None, says_nothing=says_nothing, freed=freed
-        )
+        if outlasts:
+            return self._inside.outlast(self._ticket, fault, seconds, says_nothing=says_nothing)
+        return self._inside.leave(self._ticket, fault, seconds, None, says_nothing=says_nothing)
