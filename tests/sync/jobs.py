@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from seawall import Seawall, Skip, Snooze, Upstream, current_job, stage
+from seawall import RetryBudget, Seawall, Skip, Snooze, Upstream, current_job, stage
 
 
 def _headers() -> dict[str, str]:
@@ -22,7 +22,7 @@ def application(url: str | None = None, **settings: Any) -> Seawall:  # noqa: C9
     """A new one, with its tasks; `$SEAWALL_URL` where none is given."""
     app = Seawall(url, **settings)
     app.upstream(Upstream("narrow", concurrency=1))
-    app.upstream(Upstream("no-retries", retry_budget=None))
+    app.upstream(Upstream("once", retry_budget=RetryBudget(share=0, floor_per_second=0)))
 
     @app.task(policy="ai-worker", upstream="api")
     async def ask(url: str, secret: str = "") -> dict[str, str]:
@@ -45,6 +45,14 @@ def application(url: str | None = None, **settings: Any) -> Seawall:  # noqa: C9
     def unwatched(url: str) -> dict[str, str]:
         return dict(look(url))
 
+    @app.task(policy="ai-worker", upstream="once")
+    def once(url: str) -> dict[str, str]:
+        return dict(look(url))
+
+    @app.task(policy="ai-worker")
+    async def no_breaker(url: str) -> dict[str, str]:
+        return dict(await ask(url))
+
     @app.task(policy="llm-reports")
     def strict(url: str) -> dict[str, str]:
         return dict(look(url))
@@ -62,11 +70,6 @@ def application(url: str | None = None, **settings: Any) -> Seawall:  # noqa: C9
         if what == "sleep":
             time.sleep(1.0)
         return None if what == "none" else what
-
-    @app.task(isolated=True)
-    def apart(seconds: float) -> int:
-        time.sleep(seconds)
-        return os.getpid()
 
     @stage(policy="ai-worker")
     def fetch(url: str) -> str:
@@ -86,3 +89,10 @@ def application(url: str | None = None, **settings: Any) -> Seawall:  # noqa: C9
 
 app = application()
 """For other processes, which find the store by $SEAWALL_URL."""
+
+
+@app.task(isolated=True)
+def apart(seconds: float) -> int:
+    """A process of its own finds it by its name."""
+    time.sleep(seconds)
+    return os.getpid()

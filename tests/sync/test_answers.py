@@ -1,6 +1,7 @@
 """Calling now against a real upstream, on every store: what is answered, and what it leaves."""
 
 import asyncio
+import os
 import threading
 from datetime import timedelta
 
@@ -24,7 +25,9 @@ from seawall import (
 )
 from seawall.decisions import presets
 from seawall.model import INLINE_WORKER, Outcome
+from seawall.testing import in_memory
 from tests.life.world import eventually
+from tests.sync.jobs import apart
 from tests.sync.upstream import Said
 
 HANDLERS = ("ask", "look")
@@ -175,16 +178,15 @@ def test_another_inline_policy_can_be_named(app, call, upstream):
 def test_the_callers_time_is_up(app, call, upstream):
     service = upstream(Said(seconds=3), Said(seconds=3))
     for handler in HANDLERS:
-        answer = call(app.tasks[handler].using(inline_seconds=0.4), service.url)
+        answer = call(app.tasks[handler].using(inline_seconds=1.0), service.url)
         assert isinstance(answer, HandedOver)
         (attempt,) = answer.job.attempts()
         assert (attempt.fault.code, attempt.fault.ambiguous) == (FaultCode.TIMEOUT, True)
-    assert len(service.calls) == 2
 
 
 def test_the_jobs_own_deadline_bounds_it_too(app, call, upstream):
     service = upstream(Said(seconds=3))
-    answer = call(app.tasks["ask"].using(deadline=timedelta(seconds=0.5)), service.url)
+    answer = call(app.tasks["ask"].using(deadline=timedelta(seconds=1)), service.url)
     assert isinstance(answer, Failed)
     assert answer.fault.code is FaultCode.EXPIRED
 
@@ -400,3 +402,52 @@ def test_an_end_that_cannot_be_written_at_once_is_written_later(app, call, upstr
     monkeypatch.setattr(app.store, "settle", shaky)
     assert isinstance(call(app.tasks["look"], service.url), Done)
     assert (len(tries), len(service.calls)) == (3, 1)
+
+
+# --- processes of their own, and no time at all ---------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["file"])
+def test_an_isolated_task_runs_in_its_process_and_is_killed_when_time_is_up(app, call):
+    task = app.task(isolated=True)(apart.function)
+    answer = call(task, 0.0)
+    assert isinstance(answer, Done)
+    assert answer.value != os.getpid()
+    answer = call(task.using(inline_seconds=0.5), 30.0)
+    assert isinstance(answer, HandedOver)
+    (attempt,) = answer.job.attempts()
+    assert attempt.fault.code is FaultCode.TIMEOUT
+
+
+@pytest.mark.parametrize("kind", ["memory"])
+def test_in_a_test_on_a_manual_clock_the_pause_takes_no_time(app, call, upstream):
+    service = upstream(502, 502)
+    with in_memory(app) as world:
+        before = world.now
+        answer = call(app.tasks["look"], service.url)
+        assert isinstance(answer, HandedOver)
+        assert 0.3 <= (world.now - before).total_seconds() <= 0.8
+        world.drain()
+        assert answer.job.result() == {"answer": "short"}
+
+
+@pytest.mark.parametrize("kind", ["file"])
+def test_retries_inline_are_within_the_upstreams_budget(app, call, upstream):
+    """A budget that allows none: the second attempt is the workers' affair."""
+    service = upstream(*[502] * 4)
+    assert isinstance(call(app.tasks["once"], service.url), HandedOver)
+    assert len(service.calls) == 1
+
+
+@pytest.mark.parametrize("kind", ["file", "postgres18"])
+def test_many_callers_at_once_leave_the_books_whole(app, upstream):
+    service = upstream(*[502, 200, 200] * 20)
+
+    async def everybody():
+        ask = app.tasks["no_breaker"]
+        return await asyncio.gather(*[ask.acall_or_enqueue(service.url) for _ in range(30)])
+
+    answers = asyncio.run(everybody())
+    assert len({answer.job.id for answer in answers}) == 30
+    done = [answer for answer in answers if isinstance(answer, Done)]
+    assert len(done) == app.store.counts()[State.SUCCEEDED]

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 from seawall import Done, Failed, HandedOver, State
-from seawall.model import Outcome
+from seawall.model import Outcome, Token
+from seawall.store import Result
 from tests.life.world import PATIENCE_SECONDS, ROOT, eventually
 from tests.sync.jobs import application
 from tests.sync.upstream import Said
@@ -23,7 +24,7 @@ def kind(request):
 
 
 @contextmanager
-def caller(url, face, task, *arguments, seconds=3.0):
+def caller(url, face, task, *arguments, seconds=30.0):
     process = subprocess.Popen(
         [
             sys.executable,
@@ -56,6 +57,13 @@ def outcomes(app, job_id):
     return [attempt.outcome for attempt in app.job(job_id).attempts()]
 
 
+def lapses(app, job):
+    """Let the lease of a caller that is gone end now, and not when it would have."""
+    token = Token(job.id, job.lease_no, job.seq + 1)
+    (answer,) = app.store.renew([token], lease_seconds=0.01)
+    assert answer.result is Result.DONE
+
+
 @pytest.mark.parametrize(("face", "task"), [("sync", "look"), ("async", "ask")])
 def test_a_caller_that_is_killed_inline_leaves_its_job_to_a_worker(
     app, url, upstream, hire, face, task
@@ -67,6 +75,9 @@ def test_a_caller_that_is_killed_inline_leaves_its_job_to_a_worker(
         process.wait()
     (job,) = app.jobs(key="k")
     assert job.state is State.RUNNING
+    left = (job.lease.until - app.store.now()).total_seconds()
+    assert left <= 35, "as long as it would have waited, and 5 s more"
+    lapses(app, job)
     hire(app)
     assert app.job(job.id).wait(PATIENCE_SECONDS) == {"answer": "short"}
     assert outcomes(app, job.id) == [Outcome.LOST, Outcome.SUCCEEDED]
@@ -82,6 +93,7 @@ def test_a_caller_that_wakes_up_too_late_settles_nothing_and_answers_as_the_job_
         eventually(lambda: service.calls)
         os.kill(process.pid, signal.SIGSTOP)
         (job,) = app.jobs(key="k")
+        lapses(app, job)
         hire(app)
         app.job(job.id).wait(PATIENCE_SECONDS)
         os.kill(process.pid, signal.SIGCONT)
@@ -94,7 +106,7 @@ def test_a_caller_that_wakes_up_too_late_settles_nothing_and_answers_as_the_job_
 @pytest.mark.parametrize(("face", "task"), [("sync", "look"), ("sync", "ask"), ("loop", "ask")])
 def test_ctrl_c_hands_the_job_back_uncharged(app, url, upstream, face, task):
     service = upstream(Said(seconds=30))
-    with caller(url, face, task, service.url, seconds=30) as process:
+    with caller(url, face, task, service.url) as process:
         eventually(lambda: service.calls)
         process.send_signal(signal.SIGINT)
         _, err = ended(process)

@@ -129,19 +129,22 @@ class Call(Generic[R]):
                 return self._as_it_is()
             return self._handed_over(turn.reason, turn.seconds)
         self._turn = turn
-        lease_until = self._path.governor.watches.date() + timedelta(seconds=self._new_lease())
-        begin = Begin(worker=self._path.id, lease_seconds=self._lease_seconds)
-        self._job = self._path.queue.begin(request, begin)
+        now = self._path.governor.watches.date()
+        lease = self._new_lease()
+        try:
+            begin = Begin(worker=self._path.id, lease_seconds=lease)
+            self._job = self._path.queue.begin(request, begin)
+        except BaseException:
+            self._spare_turn()
+            raise
         if not self._job.created:
             return self._as_it_is()
         self._held = Token(self._job.id, 1, 1)
         deadline = new_job.deadline_at
         if new_job.deadline_seconds is not None:
-            deadline = self._path.governor.watches.date() + timedelta(
-                seconds=new_job.deadline_seconds
-            )
+            deadline = now + timedelta(seconds=new_job.deadline_seconds)
         claim = Claim(
-            self._held, lane, 0, 0, 0, self._path.governor.watches.date(), lease_until, deadline, None,
+            self._held, lane, 0, 0, 0, now, now + timedelta(seconds=lease), deadline, None,
             new_job.owner, new_job.codec, new_job.arguments, new_job.request_id, None,
         )  # fmt: skip
         return self._next(claim)

@@ -24,14 +24,11 @@ class Turn:
     def __init__(self, inside: Inside, ticket: Ticket | None = None) -> None:
         self._inside = inside
         self._ticket = ticket
+        self.use_by = math.inf if ticket is None else ticket.use_by
+        """This machine's clock until when the call may begin."""
         self._lock = threading.Lock()
         self._told = False
         self._outlasts = False
-
-    @property
-    def use_by(self) -> float:
-        """This machine's clock until when the call may begin."""
-        return math.inf if self._ticket is None else self._ticket.use_by
 
     def ended(self, work: Work, fault: Fault | None, *, says_nothing: bool = False) -> bool:
         """The call has ended, so; whether the attempt counts. Only the first word is heard."""
