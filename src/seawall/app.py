@@ -177,12 +177,17 @@ class Seawall(Mending):
     @contextmanager
     def replaced(self, store: Store, clock: Clock, rng: random.Random) -> Iterator[None]:
         """Use this store, clock and dice instead, until the end of the block: for tests."""
-        before = (self._store, self._clock, self.clock, self.rng)
-        self._store, self._clock, self.clock, self.rng = store, clock, clock, rng
+        before = (self._store, self._clock, self.clock, self.rng, self._sync_path)
+        self._store, self._clock, self.clock, self.rng, self._sync_path = (
+            store, clock, clock, rng, None,
+        )  # fmt: skip
         try:
             yield
         finally:
-            self._store, self._clock, self.clock, self.rng = before
+            path = self._sync_path
+            self._store, self._clock, self.clock, self.rng, self._sync_path = before
+            if path is not None:
+                path.close()
 
     def close(self) -> None:
         """Let go of the store; the next use opens it anew."""

@@ -147,6 +147,16 @@ def test_where_no_turn_is_to_be_had_it_is_handed_over(app, upstream):
     assert isinstance(task.call_or_enqueue(service.url), Done), "the place is free again"
 
 
+def test_a_handler_that_outlasts_its_attempt_keeps_its_place_until_it_returns(app, upstream):
+    service = upstream(Said(seconds=3))
+    task = app.tasks["squeeze"]
+    first = task.using(inline_seconds=1.5).call_or_enqueue(service.url)
+    assert isinstance(first, HandedOver)
+    assert outcomes(first.job) == [Outcome.RETRIED]
+    assert outcomes(task.call_or_enqueue(service.url).job) == [], "it was not called"
+    eventually(lambda: isinstance(task.call_or_enqueue(service.url), Done))
+
+
 def test_a_paused_queue_is_not_called_around(app, call, upstream):
     service = upstream()
     app.pause("default")

@@ -5,6 +5,7 @@ lost no more than any other: whoever dies leaves it to the workers when the leas
 
     path.py       one process's way: its name, its turns at upstreams, the two faces
     call.py       one call, from the job's birth to the answer
+    ends.py       writing how an attempt ended
     turn.py       the right to one call at an upstream
     handlers.py   how a handler is run beside whoever waits for it
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from seawall.answers import Answered, Done, Failed, HandedOver
 from seawall.decisions.call_now import Again, HandOver, follows
 from seawall.decisions.policy import Fail, Retry
-from seawall.errors import StoreError, StoreUnavailableError
-from seawall.execute import End, Ruling, Stop, Work, begun, cannot_be_stored
+from seawall.errors import StoreError
+from seawall.execute import End, Ruling, Stop, Work, begun
 from seawall.faults import Fault
 from seawall.jobs import JobHandle
 from seawall.model import Begin, Lane, Settlement, Token
 from seawall.states import State
-from seawall.store import Advance, Answer, Claim, Ending, Progress, Release, Result
+from seawall.store import Advance, Answer, Claim, Ending, Release, Result
 from seawall.sync_path.handlers import Limit
 from seawall.sync_path.turn import NoTurn, Turn
-from seawall.telemetry import JobHandedOver, LeaseLost, emit
+from seawall.telemetry import JobHandedOver, emit
 from seawall.worker.core import next_claim
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ INLINE_POLICY = "ai-sync"
 """What a caller goes by that names no other policy."""
 LEASE_MARGIN_SECONDS = 5.0
 """A caller's lease outlasts its patience by so much: time to write what came of it."""
-_FIRST_PAUSE_SECONDS = 0.05
-_LONGEST_PAUSE_SECONDS = 1.0
 _NOBODY_WAITS = "its caller does not wait any more"
 _TIME_IS_UP = "its caller's time is up"
 
@@ -83,6 +81,8 @@ class Call(Generic[R]):
         """A turn that is not used yet."""
         self._held: Token | None = None
         """The lease in our hands, as long as nothing was written about its end."""
+        self._work: Work | None = None
+        """The attempt that was begun under it."""
 
     def stop(self) -> None:
         """Nobody waits for the answer any more; to be said on its loop."""
@@ -101,8 +101,9 @@ class Call(Generic[R]):
     async def _made_and_followed(self, attempt: _Attempt) -> _Attempt | Answered[R]:
         """One attempt, written down, and what follows it."""
         if (reason := self._reason_to_leave()) is not None:
+            self._turn = attempt.turn
             return await self._path.aside(self._released, reason)
-        work = self._begun(attempt)
+        work = self._work = self._begun(attempt)
         end = await self._path.handlers.run(work, attempt.turn, self._limit(work), self._stopped)
         write, answer = await self._path.aside(self._written, work, end)
         if answer.result is Result.LOST or isinstance(write, Release):
@@ -239,77 +240,13 @@ class Call(Generic[R]):
             over.cancel()
             stopping.cancel()
 
-    # --- what is written ----------------------------------------------------------------------
-
     def _written(self, work: Work, end: End) -> tuple[Ending | Release, Answer]:
-        """Write the end of an attempt; asked again until that is done, or the lease is over."""
-        pause, write = _FIRST_PAUSE_SECONDS, end.write
-        while True:
-            try:
-                answer = self._write(work, write)
-            except StoreUnavailableError as error:
-                if self._app.clock.monotonic() >= self._leased_at + self._lease_seconds:
-                    raise StoreUnavailableError(
-                        f"job {write.token.job_id}: its end could not be written, so workers will"
-                        f" do it again: {error}"
-                    ) from error
-                self._app.clock.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-                continue
-            if answer.result is not Result.REFUSED or isinstance(write, Release):
-                break
-            end = cannot_be_stored(work, answer.reason)
-            write = end.write
-        self._held = None
-        self._tell(work, end, answer)
+        """Write the end of the attempt: from then on the lease is out of our hands."""
+        write, answer = self._path.ends.written(work, end, self._leased_at + self._lease_seconds)
+        self._held = self._work = None
+        if isinstance(write, Settlement) and write.fault is not None:
+            self._faults.append(write.fault)
         return write, answer
-
-    def _write(self, work: Work, write: Ending | Release) -> Answer:
-        """What was seen of the upstream goes with it, as from a worker."""
-        seeing = self._path.governor.seeing
-        observations = seeing.observations()
-        try:
-            if (said := work.current.said.progress) is not None:
-                done, total, message = said
-                self._store.report(
-                    [Progress(token=write.token, done=done, total=total, message=message)]
-                )
-            if isinstance(write, Release):
-                (answer,) = self._store.release([write])
-                self._store.observe(observations)
-            else:
-                (answer,) = self._store.settle([write], observations)
-        except StoreError:
-            seeing.put_back(observations)
-            raise
-        return answer
-
-    def _tell(self, work: Work, end: End, answer: Answer) -> None:
-        """Say what came of it, and look after the upstream that was called."""
-        if answer.result is Result.LOST:
-            claim = work.claim
-            emit(
-                LeaseLost(
-                    job=claim.token.job_id,
-                    task=claim.lane.task,
-                    stage=claim.lane.stage,
-                    attempt=work.current.attempt,
-                    request_id=claim.request_id,
-                )
-            )
-        else:
-            for event in end.events:
-                emit(event)
-        if isinstance(end.write, Settlement) and end.write.fault is not None:
-            self._faults.append(end.write.fault)
-        if work.claim.lane.upstream:
-            self._look_after_upstreams()
-
-    def _look_after_upstreams(self) -> None:
-        try:
-            self._path.governor.attend(0, looking=False)
-        except StoreError:
-            return  # what was written stands, and the next one looks again
 
     # --- what follows -------------------------------------------------------------------------
 
@@ -410,7 +347,7 @@ class Call(Generic[R]):
         if turn is not None:
             turn.give_back()
             if self._lane.upstream:
-                self._look_after_upstreams()
+                self._path.ends.look_after_upstreams()
 
     def _let_go(self) -> None:
         """Nothing stays in our hands, whatever broke: a turn, or a job that nothing is known of."""
@@ -419,7 +356,8 @@ class Call(Generic[R]):
             turn.give_back()
         if self._held is not None:
             token, self._held = self._held, None
+            took = None if self._work is None else self._work.elapsed()
             try:
-                self._store.release([Release(token=token)])
+                self._store.release([Release(token=token, duration_seconds=took)])
             except StoreError:
                 return  # its lease lapses

@@ -57,8 +57,9 @@ class Handlers:
     def _begun(self, work: Work) -> "asyncio.Future[End]":
         if work.task.is_async and not work.task.isolated:
             return asyncio.ensure_future(carry_out(work, awaited))
-        invoke = self._isolated if work.task.isolated else called
-        life = carry_out(work, invoke)
+        if work.task.isolated:
+            self._processes.tidy()
+        life = carry_out(work, self._isolated if work.task.isolated else called)
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(self._threads, copy_context().run, without_waiting, life)
 
@@ -101,10 +102,6 @@ class Handlers:
             )
         )
         return end
-
-    def tidy(self) -> None:
-        """Let go of processes that nobody has needed for a while."""
-        self._processes.tidy()
 
     def close(self) -> None:
         """End the processes; threads that hang are left to the end of the program."""

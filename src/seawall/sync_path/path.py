@@ -22,6 +22,7 @@ from seawall.errors import ArgumentsError, SeawallError
 from seawall.model import INLINE_WORKER, Lane, Token
 from seawall.store import Claim, Scope, Store, Wanted
 from seawall.sync_path.call import LEASE_MARGIN_SECONDS, Call
+from seawall.sync_path.ends import Ends
 from seawall.sync_path.handlers import Handlers
 from seawall.sync_path.turn import NoTurn, Turn
 from seawall.tasks import Request
@@ -62,6 +63,7 @@ class SyncPath:
             hands=_NoHands(),
             poke=lambda: None,
         )
+        self.ends = Ends(app, store, self.governor)
         self._pid = os.getpid()
         self._asks = Daemons(MOST_ASKS)
         self._loop: _Loop | None = None
