@@ -177,27 +177,29 @@ class Seawall(Mending):
     @contextmanager
     def replaced(self, store: Store, clock: Clock, rng: random.Random) -> Iterator[None]:
         """Use this store, clock and dice instead, until the end of the block: for tests."""
-        before = (self._store, self._clock, self.clock, self.rng, self._sync_path)
-        self._store, self._clock, self.clock, self.rng, self._sync_path = (
-            store, clock, clock, rng, None,
-        )  # fmt: skip
+        self._leave_path()
+        before = (self._store, self._clock, self.clock, self.rng)
+        self._store, self._clock, self.clock, self.rng = store, clock, clock, rng
         try:
             yield
         finally:
-            path = self._sync_path
-            self._store, self._clock, self.clock, self.rng, self._sync_path = before
-            if path is not None:
-                path.close()
+            self._leave_path()
+            self._store, self._clock, self.clock, self.rng = before
 
     def close(self) -> None:
         """Let go of the store; the next use opens it anew."""
+        self._leave_path()
         with self._opening:
             store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def _leave_path(self) -> None:
+        """The next call now finds its own way."""
+        with self._opening:
             path, self._sync_path = self._sync_path, None
         if path is not None:
             path.close()
-        if store is not None:
-            store.close()
 
     # --- declaring ----------------------------------------------------------------------------
 
