@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from seawall.answers import Answered, Done, Failed, HandedOver
     from seawall.app import Seawall
     from seawall.calls import Call, UpstreamHeld, upstream
     from seawall.configuration import load_policies
@@ -84,6 +85,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AI_CODES": "decisions.public",
+    "Answered": "answers",
     "ArgumentsError": "errors",
     "Attempt": "model",
     "Backoff": "decisions.backoff",
@@ -95,11 +97,14 @@ _HOMES = {
     "CurrentJob": "current",
     "DeadLetter": "store",
     "Dismissed": "letters",
+    "Done": "answers",
     "Fail": "decisions.policy",
+    "Failed": "answers",
     "Fault": "faults",
     "FaultCode": "faults",
     "FaultError": "errors",
     "FaultReport": "hooks",
+    "HandedOver": "answers",
     "Inline": "decisions.inline",
     "Job": "model",
     "JobCancelledError": "errors",
@@ -166,6 +171,7 @@ _HOMES = {
 __all__ = [
     "AI_CODES",
     "CONVERTER_CODES",
+    "Answered",
     "ArgumentsError",
     "Attempt",
     "Backoff",
@@ -176,11 +182,14 @@ __all__ = [
     "CurrentJob",
     "DeadLetter",
     "Dismissed",
+    "Done",
     "Fail",
+    "Failed",
     "Fault",
     "FaultCode",
     "FaultError",
     "FaultReport",
+    "HandedOver",
     "Inline",
     "Job",
     "JobCancelledError",

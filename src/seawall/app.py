@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from seawall import configuration
 from seawall.artifacts import Artifacts, open_artifacts
@@ -51,6 +51,10 @@ from seawall.sweeping import Swept, sweep
 from seawall.tasks import Request, Task, UpstreamOf
 from seawall.upstreams import Upstreams
 from seawall.why import Why, why
+
+if TYPE_CHECKING:
+    from seawall.answers import Answered
+    from seawall.sync_path.path import SyncPath
 
 LONGEST_SCHEDULE_NAME = 100
 CONNECTION_SECONDS = 2.0
@@ -100,6 +104,7 @@ class Seawall(Mending):
         self.classifier = Classifier()
         self.hooks = Hooks()
         self._store: Store | None = None
+        self._sync_path: SyncPath | None = None
         self._artifacts: Artifacts | None = None
         self._opening = threading.Lock()
         self._lent = threading.local()
@@ -172,19 +177,29 @@ class Seawall(Mending):
     @contextmanager
     def replaced(self, store: Store, clock: Clock, rng: random.Random) -> Iterator[None]:
         """Use this store, clock and dice instead, until the end of the block: for tests."""
+        self._leave_path()
         before = (self._store, self._clock, self.clock, self.rng)
         self._store, self._clock, self.clock, self.rng = store, clock, clock, rng
         try:
             yield
         finally:
+            self._leave_path()
             self._store, self._clock, self.clock, self.rng = before
 
     def close(self) -> None:
         """Let go of the store; the next use opens it anew."""
+        self._leave_path()
         with self._opening:
             store, self._store = self._store, None
         if store is not None:
             store.close()
+
+    def _leave_path(self) -> None:
+        """The next call now finds its own way."""
+        with self._opening:
+            path, self._sync_path = self._sync_path, None
+        if path is not None:
+            path.close()
 
     # --- declaring ----------------------------------------------------------------------------
 
@@ -335,6 +350,24 @@ class Seawall(Mending):
     async def aask(self, request: Request[R]) -> JobHandle[R]:
         """The async twin of `ask`."""
         return await self._queue.aask(request)
+
+    def call_or_ask(self, request: Request[R]) -> "Answered[R]":
+        """Call what the job is for now, or leave it to the workers: see `task.call_or_enqueue`."""
+        return self._path().call(request)
+
+    async def acall_or_ask(self, request: Request[R]) -> "Answered[R]":
+        """The async twin of `call_or_ask`."""
+        return await self._path().acall(request)
+
+    def _path(self) -> "SyncPath":
+        """The synchronous path through this process and this store."""
+        from seawall.sync_path.path import SyncPath  # noqa: PLC0415 - it stands above this layer
+
+        store = self.store
+        with self._opening:
+            if self._sync_path is None or not self._sync_path.leads_to(store):
+                self._sync_path = SyncPath(self, self._queue, store)
+            return self._sync_path
 
     def enqueue_many(self, requests: Iterable[Request[R]]) -> list[JobHandle[R]]:
         """Ask for many jobs, a thousand in each write: `app.enqueue_many(map(task.job, paths))`.

@@ -46,6 +46,8 @@ class Ticket(NamedTuple):
     """Until when it may be used, by the clock of whoever gave it."""
     begins_in: float = 0.0
     """In how many seconds it may be."""
+    retry: bool = False
+    """It has failed there before."""
 
 
 class Caller(Protocol):

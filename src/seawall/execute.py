@@ -90,6 +90,10 @@ class Work:
     """Set before the handler is stopped, so that its end can be told from an error."""
     witness: "Witness | None" = None
     """Who is told how its call at the upstream ended."""
+    judge: "Judge | None" = None
+    """Who says what follows a fault; None: the task's policy."""
+    limit_seconds: float | None = None
+    """How long it may take, where that is not what its task says."""
     before: str | None = None
     """What the stage before left, wherever it was kept."""
     use_by: float = math.inf
@@ -122,6 +126,25 @@ class Witness(Protocol):
 
         Answers whether the attempt counts: one that failed while its upstream is held does not.
         """
+        ...
+
+
+class Ruling(NamedTuple):
+    """What follows an attempt that failed."""
+
+    policy: Policy
+    """The one that says so."""
+    verdict: Verdict
+    counts: bool
+    due_seconds: float | None = None
+    """When it may be claimed, where that is not after the verdict's own delay."""
+
+
+class Judge(Protocol):
+    """Who says what follows a fault."""
+
+    def __call__(self, work: Work, fault: Fault, *, charged: bool) -> Ruling:
+        """The ruling; not `charged` where the attempt says nothing about the job."""
         ...
 
 
@@ -252,7 +275,8 @@ def _stopped(work: Work, why: Stop) -> End:
             [_event(work, JobCancelled, State.CANCELLED)],
         )
     if why is Stop.TIMEOUT:
-        limit = f"no end after {work.task.timeout_seconds:g} s, its time limit"
+        seconds = work.limit_seconds or work.task.timeout_seconds
+        limit = f"no end after {seconds:g} s, its time limit"
         if not work.called:
             limit = f"its process was not ready after {work.elapsed():.0f} s"
         return _judged(work, Fault(FaultCode.TIMEOUT, limit, ambiguous=True))
@@ -272,6 +296,13 @@ def _came_late(work: Work) -> End:
     return End(Release(token=work.claim.token), [_event(work, JobCameLate, State.QUEUED)])
 
 
+def cannot_be_stored(work: Work, reason: str) -> End:
+    """The end of an attempt whose end the store would not take: nothing is dropped in silence."""
+    work.witness = None  # it has said already how its call ended
+    line = f"what it came to cannot be stored: {reason}"
+    return ended(work, Fault(FaultCode.INTERNAL_ERROR, line))
+
+
 def fault_of(app: Seawall, error: BaseException, now: datetime) -> Fault:
     """What went wrong, canonically, by the application's own classifiers first."""
     if isinstance(error, ElsewhereError):
@@ -284,17 +315,21 @@ def fault_of(app: Seawall, error: BaseException, now: datetime) -> Fault:
 
 
 def _judged(work: Work, fault: Fault, error: BaseException | None = None) -> End:
-    """The policy's verdict on a fault, as a settlement."""
+    """What follows a fault, as a settlement."""
     charged = _charged(work, fault, error)
-    policy, verdict = work.task.policy, _verdict(work, fault, charged=charged)
+    policy, verdict, counts, due_seconds = (work.judge or by_its_policy)(
+        work, fault, charged=charged
+    )
     final = isinstance(verdict, Fail)
+    if isinstance(verdict, Retry) and due_seconds is None:
+        due_seconds = verdict.delay_seconds
     shown = None if error is None or not (final or fault.code in _BUGS) else traceback_of(error)
     settlement = _settlement(
         work,
         Outcome.FAILED if final else Outcome.RETRIED,
         fault=fault,
-        delay_seconds=None if isinstance(verdict, Fail) else verdict.delay_seconds,
-        counts=isinstance(verdict, Fail) or verdict.counts,
+        delay_seconds=due_seconds,
+        counts=counts,
         policy=policy.id,
         lane=None if final else _lane_for_retries(work),
         traceback=shown,
@@ -403,6 +438,12 @@ def _lane_for_retries(work: Work) -> Lane | None:
 @lru_cache(maxsize=1_024)
 def _as_retry(lane: Lane) -> Lane:
     return replace(lane, retry=True)
+
+
+def by_its_policy(work: Work, fault: Fault, *, charged: bool) -> Ruling:
+    """What the task's policy says: the judge of what workers run."""
+    verdict = _verdict(work, fault, charged=charged)
+    return Ruling(work.task.policy, verdict, isinstance(verdict, Fail) or verdict.counts)
 
 
 def _verdict(work: Work, fault: Fault, *, charged: bool) -> Verdict:

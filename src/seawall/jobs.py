@@ -129,19 +129,20 @@ class JobHandle(Generic[R]):
         """Cancel it, or ask it to stop if it runs; false where it had already ended."""
         return self._app.cancel(self.id)
 
-    def _value(self, job: Job, text: str | None) -> R:
+    def read(self, task: str, output: str | None) -> R:
+        """What the output of its last stage is, in the type that the task promises."""
         try:
-            return self._read(None if text is None else recall(text, self._app.artifacts))
+            return self._read(None if output is None else recall(output, self._app.artifacts))
         except ValueError as error:
             raise SeawallError(
-                f"job {job.id} ({job.task}): its result is not what the task promises:"
+                f"job {self.id} ({task}): its result is not what the task promises:"
                 f" {problems(error)}"
             ) from None
 
     def _result(self, job: Job) -> R:
         fault = job.last_fault
         if job.state is State.SUCCEEDED:
-            return self._value(job, self._app.store.output(job.id, job.stage))
+            return self.read(job.task, self._app.store.output(job.id, job.stage))
         if job.state is State.FAILED:
             raise JobFailedError(f"job {job.id} ({job.task}) failed: {fault}", fault)
         if job.state is State.SKIPPED:

@@ -41,6 +41,11 @@ MOST_NAME_BYTES = 600
 """Several names must fit into one row of an index."""
 LAST_YEAR = 9_000
 """No time is later: near the end of the calendar, time zones and leases fall off it."""
+INLINE_WORKER = "inline:"
+"""What the name of a caller begins with that runs a job itself, instead of a worker.
+
+What was tried under such a name uses up nothing of what the job's own policy allows; `claim` knows
+it by this."""
 LARGEST_TEXT = 16 * 1024 * 1024
 """No arguments and no output may be longer, in characters, whatever a setting allows."""
 

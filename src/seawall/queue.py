@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from seawall.current import is_importing, maybe_current_job
 from seawall.errors import ArgumentsError, ConfigurationError, KeyConflictError, SeawallError
 from seawall.jobs import JobHandle, plain
-from seawall.model import NewJob
+from seawall.model import Begin, NewJob
 from seawall.store import Enqueued, Taken, aenqueue_beside, enqueue_beside
 from seawall.store.values import MOST_ROWS
 from seawall.tasks import Request
@@ -51,6 +51,14 @@ class Queue:
             store=lambda: self._app.store,
         )
         return self._handles([request], answers)[0]
+
+    def begin(self, request: Request[R], begin: Begin | None) -> JobHandle[R]:
+        """Ask for one job that its caller runs at once or, without `begin`, leaves to workers."""
+        _need_no_import()
+        (new_job,) = self._new_jobs([request])
+        if begin is not None:
+            new_job = replace(new_job, begin=begin)
+        return self._handles([request], self._app.store.enqueue([new_job]))[0]
 
     def ask_many(self, requests: Iterable[Request[R]]) -> list[JobHandle[R]]:
         """Ask for many jobs, in batches."""

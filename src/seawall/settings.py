@@ -69,6 +69,12 @@ class Settings:
         "How long one attempt may take, for tasks that say nothing else.",
         Bounds("a number of seconds from 0.001 to 31536000", 0.001, 31_536_000.0),
     )
+    inline_seconds: float = _setting(
+        30.0,
+        "How long a caller that calls now waits at most, retry included, before its job is handed"
+        " over.",
+        Bounds("a number of seconds from 0.05 to 3600", 0.05, 3_600.0),
+    )
     concurrency: int = _setting(
         10,
         "How many jobs a worker runs at once.",

@@ -24,6 +24,7 @@ from seawall.model import Lane, NewJob, need_name, need_span
 from seawall.redact import one_line
 
 if TYPE_CHECKING:
+    from seawall.answers import Answered
     from seawall.app import Seawall
     from seawall.decisions.policy import Policy
     from seawall.jobs import JobHandle
@@ -57,6 +58,10 @@ class Options:
     """The caller's own id of what this belongs to; it is on every log line about the job."""
     connection: Any = None
     """The caller's database connection: the job is part of its transaction."""
+    inline: "str | Policy | None" = None
+    """What `call_or_enqueue` goes by while its caller waits; None is `ai-sync`."""
+    inline_seconds: float | None = None
+    """How long it waits at most; None, and the most, is the setting of that name."""
 
 
 class Said(TypedDict, total=False):
@@ -71,6 +76,8 @@ class Said(TypedDict, total=False):
     tags: tuple[str, ...] | list[str]
     request_id: str | None
     connection: Any
+    inline: "str | Policy | None"
+    inline_seconds: float | None
 
 
 AS_IT_IS = Options()
@@ -138,6 +145,17 @@ class Asking(Generic[P, R]):
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[R]":
         """The async twin of `enqueue`."""
         return await self.task.app.aask(self.job(*args, **kwargs))
+
+    def call_or_enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Answered[R]":
+        """Call it now, as a job; what takes too long or fails for a while is left to the workers.
+
+        `Done` with the value, `Failed` with the fault, or `HandedOver`, each with its job.
+        """
+        return self.task.app.call_or_ask(self.job(*args, **kwargs))
+
+    async def acall_or_enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Answered[R]":
+        """The async twin of `call_or_enqueue`: an async function runs on the loop that awaits."""
+        return await self.task.app.acall_or_ask(self.job(*args, **kwargs))
 
 
 class Task(Generic[P, R, C]):
@@ -219,6 +237,17 @@ class Task(Generic[P, R, C]):
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[R]":
         """The async twin of `enqueue`."""
         return await self._plain.aenqueue(*args, **kwargs)
+
+    def call_or_enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Answered[R]":
+        """Call it now, as a job; what takes too long or fails for a while is left to the workers.
+
+        `Done` with the value, `Failed` with the fault, or `HandedOver`, each with its job.
+        """
+        return self._plain.call_or_enqueue(*args, **kwargs)
+
+    async def acall_or_enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Answered[R]":
+        """The async twin of `call_or_enqueue`: an async function runs on the loop that awaits."""
+        return await self._plain.acall_or_enqueue(*args, **kwargs)
 
     def retry_when(self, check: Callable[P, bool | str]) -> Callable[P, bool | str]:
         """Have the function asked, with a job's arguments, before a person sends it again.

@@ -198,6 +198,19 @@ class JobCameLate(JobEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobHandedOver(JobEvent):
+    name: ClassVar[str] = "job_handed_over"
+    level: ClassVar[int] = logging.INFO
+    meaning: ClassVar[str] = (
+        "Whoever called now waits no longer: workers take the job from delay_ms on; attempt is how"
+        " many were made before that, reason why there is no further one."
+    )
+
+    reason: str
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseLost(JobEvent):
     name: ClassVar[str] = "lease_lost"
     level: ClassVar[int] = logging.WARNING
@@ -563,6 +576,7 @@ EVENTS: tuple[type[Event], ...] = (
     JobCancelled,
     JobReleased,
     JobCameLate,
+    JobHandedOver,
     RetryScheduled,
     GaveUp,
     ConfigMissing,

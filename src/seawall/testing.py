@@ -163,15 +163,21 @@ class World:
         return Turned(tuple(claims), advanced=advanced_in(turn.settlements, answers))
 
     def _let_through(self, wanted: Wanted, free: int) -> list[Claim]:
-        """Jobs of upstreams under watch that are not held: nobody counts their calls here."""
+        """Jobs of upstreams under watch that are not held, and retries at any that is not: nobody
+        counts their calls here.
+        """
         claims: list[Claim] = []
-        for each in self.store.watched():
-            upstream, gate = self.app.upstreams.of(each.name), gate_text.read(each.state)
-            held = gates.held_until(upstream, gate, self.clock.now().timestamp())
-            if held is None and len(claims) < free:
-                with self.store.govern(each.name, wait=True) as desk:
-                    if desk is not None:
-                        claims += desk.claim(wanted._replace(limit=free - len(claims)))
+        watched = {each.name: each.state for each in self.store.watched()}
+        lanes = self.store.due_at(wanted, watched)
+        for name in dict.fromkeys([*watched, *(lane.upstream for lane in lanes)]):
+            upstream, gate = self.app.upstreams.of(name), gate_text.read(watched.get(name, ""))
+            if gates.held_until(upstream, gate, self.clock.now().timestamp()) is not None:
+                continue
+            with self.store.govern(name, wait=True) as desk:
+                for retry in (False, True):
+                    if desk is not None and len(claims) < free:
+                        left = wanted._replace(limit=free - len(claims), retry=retry)
+                        claims += desk.claim(left)
         return claims
 
     def _carried_out(self, claim: Claim) -> End:

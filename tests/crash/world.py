@@ -311,6 +311,12 @@ VERBS: dict[str, Verb] = {
         lambda s: s.enqueue(_WITH_KEYS), _enqueued_fits, may_double=True
     ),
     "claim": Verb(lambda s: s.claim(_CLAIMABLE), _all_or_none, claims=(DUE, DUE_TOO)),
+    "take back": Verb(
+        lambda s: s.take_back(Token(DUE, 0, 0), worker="w1", lease_seconds=LEASE_SECONDS),
+        _same_or_nothing,
+        claims=(DUE,),
+        claim_again=lambda s: [c for c in _claim_again(s) if c.token.job_id == DUE],
+    ),
     "renew": Verb(
         lambda s: s.renew([_token(SUCCEEDING), _token(RETRYING)], lease_seconds=900), _same
     ),

@@ -45,7 +45,7 @@ STEPS_BETWEEN_VERIFICATIONS = 10
 ENOUGH_JOBS = 6
 """With more, each would meet fewer of the others' troubles, and comparing them takes time."""
 LEASE = 60.0
-WORKERS = ("w1", "w2", "w3")
+WORKERS = ("w1", "w2", "inline:w3")
 TASKS = ("a", "b")
 QUEUES = ("default", "other")
 LANES = (
@@ -182,6 +182,17 @@ class LedgerMachine(RuleBasedStateMachine):
     def claim(self, draw):
         wanted = self.wish(draw)
         self.take(wanted, self.store.claim(wanted))
+
+    @event(2, lambda machine: bool(machine.model.jobs))
+    def take_back(self, draw):
+        """By whoever tried it last, or believes so."""
+        record = self.model.jobs[draw(st.sampled_from(sorted(self.model.jobs)))]
+        token = Token(record.id, record.lease_no, record.seq + draw(st.sampled_from([0, 0, 0, 1])))
+        worker = draw(st.sampled_from(WORKERS))
+        expected = self.model.take_back(token, worker, LEASE)
+        assert self.store.take_back(token, worker=worker, lease_seconds=LEASE) == expected
+        if expected is not None:
+            self.hands[worker].append(expected.token)
 
     def wish(self, draw) -> values.Wanted:
         """A plain claim, which may know of some upstreams that they are gated."""

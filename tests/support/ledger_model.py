@@ -13,7 +13,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from seawall.faults import Fault, FaultCode
-from seawall.model import Attempt, Job, Lane, Lease, NewJob, Outcome, Settlement, Token
+from seawall.model import (
+    INLINE_WORKER,
+    Attempt,
+    Job,
+    Lane,
+    Lease,
+    NewJob,
+    Outcome,
+    Settlement,
+    Token,
+)
 from seawall.states import FINISHED, Move, State, step
 from seawall.store import values
 from seawall.store.letters import DeadLetter, Dealt, LetterState
@@ -154,7 +164,9 @@ class Record:
         return [
             values.Earlier(past.fault, past.delay_seconds, past.started_at)
             for past in self.history
-            if past.fault and (past.cycle, past.stage) == (self.cycle, self.lane.stage)
+            if past.fault
+            and (past.cycle, past.stage) == (self.cycle, self.lane.stage)
+            and not past.worker.startswith(INLINE_WORKER)
         ]
 
     def as_lapse(self) -> values.Lapse:
@@ -265,6 +277,19 @@ class LedgerModel:
             and wanted.owner in (None, lane.owner)
             and wanted.priority in (None, lane.priority)
         )
+
+    def take_back(self, token: Token, worker: str, lease_seconds: float) -> values.Claim | None:
+        record, now = self.jobs.get(token.job_id), self._now()
+        if (
+            record is None
+            or record.state is not State.QUEUED
+            or (record.lease_no, record.seq) != token[1:]
+            or (record.deadline_at is not None and record.deadline_at <= now)
+        ):
+            return None
+        record.lease(Move.CLAIM, worker, lease_seconds, now)
+        record.prefetched = False
+        return record.as_claim()
 
     def renew(self, token: Token, lease_seconds: float) -> values.Answer:
         """A lease outlasts an advance: any token of it will do."""

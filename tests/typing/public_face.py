@@ -3,18 +3,22 @@
 import random
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
-from typing import Any, assert_type
+from typing import Any, assert_never, assert_type
 
 from seawall import (
+    Answered,
     Attempt,
     Backoff,
     CurrentJob,
     DeadLetter,
     Dismissed,
+    Done,
     Fail,
+    Failed,
     Fault,
     FaultCode,
     FaultReport,
+    HandedOver,
     Job,
     JobHandle,
     LetterGroups,
@@ -155,6 +159,31 @@ async def asking() -> None:
     assert_type(await summarize("a.pdf"), dict[str, str])
     await summarize.aenqueue(5)  # type: ignore[arg-type]
     await summarize.using(owner="ann").aenqueue("a.pdf", "long")  # type: ignore[arg-type]
+
+
+# Called now, it answers one of three values, each with its job.
+answered = pages_of.call_or_enqueue("a.pdf", dpi=72)
+assert_type(answered, Done[list[bytes]] | Failed[list[bytes]] | HandedOver[list[bytes]])
+match answered:
+    case Done(value):
+        assert_type(value, list[bytes])
+    case Failed(why_not, failed_job):
+        assert_type(why_not, Fault)
+        assert_type(failed_job, JobHandle[list[bytes]])
+    case HandedOver(handed_over):
+        assert_type(handed_over.wait(), list[bytes])
+    case _:
+        assert_never(answered)
+pages_of.call_or_enqueue(5)  # type: ignore[arg-type]
+summarize.using(inline="ai-sync", inline_seconds=5).call_or_enqueue("a.pdf", "x")  # type: ignore[arg-type]
+summarize.using(inline=5)  # type: ignore[arg-type]
+
+
+async def calling() -> None:
+    later = await summarize.using(inline=policy).acall_or_enqueue("a.pdf")
+    assert_type(later, Answered[dict[str, str]])
+    if isinstance(later, Done):
+        assert_type(later.value, dict[str, str])
 
 
 # Options are checked too.

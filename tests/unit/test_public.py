@@ -1,5 +1,7 @@
 """What users see of a fault (SPEC A9)."""
 
+from dataclasses import replace
+
 import pytest
 
 from seawall import AI_CODES, CONVERTER_CODES, Fault, FaultCode, PublicMap
@@ -84,3 +86,15 @@ def test_a_map_must_know_every_code_and_have_a_line_for_each():
     everything = dict.fromkeys(FaultCode, "OOPS")
     with pytest.raises(ValueError, match="mine: no message for OOPS"):
         PublicMap(name="mine", messages={}, codes=everything, retryable=frozenset())
+
+
+@pytest.mark.parametrize("public", [AI_CODES, CONVERTER_CODES], ids=lambda each: each.name)
+def test_every_public_code_has_an_http_status_that_says_whose_fault_it_is(public):
+    for code in public.messages:
+        assert 400 <= public.http_status(code) < 600
+    assert public.http_status("UNKNOWN") == 500
+
+
+def test_a_status_for_a_code_that_nobody_knows_is_refused():
+    with pytest.raises(ValueError, match="no message for ODD"):
+        replace(AI_CODES, answers={"ODD": 400})

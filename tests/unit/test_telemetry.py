@@ -18,6 +18,7 @@ MORE = {
     "gave_up": {"reason": "attempts_used_up"},
     "job_skipped": {"reason": "nothing to do"},
     "job_snoozed": {"delay_ms": 1_000},
+    "job_handed_over": {"reason": "exhausted", "delay_ms": 1_000},
     "thread_left_behind": {"reason": "timeout"},
     "loop_blocked": {"worker": "w", "task": "ask", "job": 7, "seconds": 1.5, "where": "a.py:3 in f"},
     "worker_started": {"worker": "w", "queues": "all", "tasks": "ask", "concurrency": 10},

@@ -47,6 +47,8 @@ class PublicMap:
     statuses: Mapping[int, str] = field(default_factory=dict)
     retryable: frozenset[str]
     """The public codes for which trying again makes sense."""
+    answers: Mapping[str, int] = field(default_factory=dict)
+    """By public code, the HTTP status that users are answered with; 500 where none is named."""
 
     def __post_init__(self) -> None:
         missing = [code for code in F if code not in self.codes]
@@ -57,10 +59,15 @@ class PublicMap:
             *self.details.values(),
             *self.statuses.values(),
             *self.retryable,
+            *self.answers,
         }
         unknown = sorted(named - set(self.messages))
         if unknown:
             raise ValueError(f"{self.name}: no message for {', '.join(unknown)}")
+
+    def http_status(self, code: str) -> int:
+        """The HTTP status of an answer that tells of this public code."""
+        return self.answers.get(code, 500)
 
     def view(self, fault: Fault) -> PublicFault:
         """The fault as users may see it."""
@@ -124,6 +131,17 @@ CONVERTER_CODES = PublicMap(
         "MEMORY_ERROR": "IO_ERROR",
     },
     statuses={413: "TOO_LARGE"},
+    answers={
+        "NOT_PDF": 415,
+        "TOO_LARGE": 413,
+        "GW_4XX": 422,
+        "GW_5XX": 502,
+        "GW_TIMEOUT": 504,
+        "IO_ERROR": 503,
+        "NOT_READY": 503,
+        "EXPIRED": 410,
+        "FORBIDDEN": 403,
+    },
 )
 """Ten codes of a file converter."""
 
@@ -170,6 +188,14 @@ AI_CODES = PublicMap(
         F.EXPIRED: "TIMEOUT",
         F.INTERNAL_ERROR: "INTERNAL_ERROR",
         F.UNKNOWN: "UNKNOWN",
+    },
+    answers={
+        "RATE_LIMITED": 429,
+        "INVALID_UPSTREAM_RESPONSE": 502,
+        "TIMEOUT": 504,
+        "UPSTREAM_UNAVAILABLE": 503,
+        "UPSTREAM_ERROR": 502,
+        "INVALID_REQUEST": 422,
     },
 )
 """Nine codes of an AI service, with `retryable` and `retryAfterMs`."""

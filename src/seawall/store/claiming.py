@@ -3,9 +3,10 @@
 import json
 from typing import TYPE_CHECKING
 
+from seawall.model import Token, need_lease, need_name
 from seawall.store import rows
 from seawall.store.fleet import Fleet
-from seawall.store.values import Claim, Wanted, need_wanted
+from seawall.store.values import Claim, Wanted, need_tokens, need_wanted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,6 +28,23 @@ class Claiming(Fleet):
         visit = self._lanes.visit(wanted)
         taken = self._backend.all("claim", **self._asking_for(wanted, visit))
         return self._claims(taken, visit)
+
+    def take_back(self, token: Token, *, worker: str, lease_seconds: float) -> Claim | None:
+        need_tokens([token])
+        need_name("worker", worker)
+        need_lease(lease_seconds)
+        lease = rows.microseconds(lease_seconds)
+        taken = self._backend.all(
+            "take_back",
+            id=token.job_id,
+            lease_no=token.lease_no,
+            seq=token.seq,
+            worker=worker,
+            lease=lease,
+        )
+        for row in taken:
+            return rows.claim(row, rows.lane_of(json.loads(row[-1])), self._backend.read)
+        return None
 
     def _asking_for(self, wanted: Wanted, visit: "Visit") -> "Values":
         # A lane made since then is of no upstream that the caller could mean.

@@ -151,6 +151,14 @@ class Store(RunVerbs, FleetVerbs, Protocol):
         """
         ...
 
+    def take_back(self, token: Token, *, worker: str, lease_seconds: float) -> Claim | None:
+        """Lease the job whose last attempt was the one named, even before it is due.
+
+        None where it is not queued, or somebody has had it since. Neither holds nor limits are
+        looked at: whoever asks has seen to them. What its earlier attempts came to is not told.
+        """
+        ...
+
     def renew(self, tokens: Sequence[Token], *, lease_seconds: float) -> list[Answer]:
         """Have each lease that was not lost end so long from now, even one that had lapsed.
 

@@ -132,14 +132,23 @@ class Decision:
         )
 
     def let_in(
-        self, owner: str, units: dict[str, float], probe: str, token: Token, *, own: bool
+        self,
+        owner: str,
+        units: dict[str, float],
+        probe: str,
+        token: Token,
+        *,
+        own: bool,
+        retry: bool,
     ) -> float | None:
-        """Let one call inside a handler through, or in how many seconds to ask again.
+        """Let one call through that no claim stands for, or in how many seconds to ask again.
 
         One at the job's own upstream is counted already.
         """
         let = None if own else self._let(1)
-        if let is not None and (let.calls < 1 or self._room_of(owner) < 1):
+        if let is not None and (
+            let.calls < 1 or self._room_of(owner) < 1 or (retry and let.retries < 1)
+        ):
             again = self.now + bounds.BURST_SECONDS if let.again_at is None else let.again_at
             return max(0.001, again - self.now)
         before, mine = self.gate, self.under_way
@@ -147,7 +156,7 @@ class Decision:
         if let is not None and not isinstance(reserved, float):
             # It begins before it is charged: what it reserves leaves no room for another.
             probes = [probe] if let.probe else []
-            self._began({owner: 1}, self.now + reserved[1], retries=0, probes=probes)
+            self._began({owner: 1}, self.now + reserved[1], retries=int(retry), probes=probes)
             reserved = gates.reserved(self._upstream, self.gate, units, self.now)
         if isinstance(reserved, float):
             self.gate, self.under_way = before, mine

@@ -73,7 +73,9 @@ class Inside:
         """Whether the right to the call may still be used."""
         return self._app.clock.monotonic() <= ticket.use_by
 
-    def enter(self, name: str, owner: str, units: dict[str, float], *, own: bool) -> Ticket | float:
+    def enter(
+        self, name: str, owner: str, units: dict[str, float], *, own: bool, retry: bool = False
+    ) -> Ticket | float:
         """The right to a call, or in how many seconds to ask again."""
         if not self._watches.active:
             self._watches.active = True
@@ -90,18 +92,21 @@ class Inside:
                 alone = self._let_alone(watch, probe, self._watches.now())
                 if isinstance(alone, float):
                     return alone
-                if not watch.gated and not watch.upstream.limited:
+                budgeted = retry and watch.upstream.retry_budget is not None
+                if not watch.gated and not watch.upstream.limited and not budgeted:
                     self.begin(watch, owner, token, alone)
-                    return Ticket(name, owner, {}, own, token)
+                    return Ticket(name, owner, {}, own, token, retry=retry)
         found: list[float | None] = []
 
         def ask(decision: Decision) -> None:
-            found.append(decision.let_in(owner, limited, probe, token, own=own))
+            found.append(decision.let_in(owner, limited, probe, token, own=own, retry=retry))
 
         decision = self._decide(name, ask)
         again = SOON_SECONDS if decision is None else found[0]
         if again is None and decision is not None:
-            return Ticket(name, owner, limited, own, token, decision.use_by, decision.begins_in)
+            return Ticket(
+                name, owner, limited, own, token, decision.use_by, decision.begins_in, retry
+            )
         if alone is not None:
             with self._watches.lock:
                 self._seeing.step_alone(watch, Ignored(probe), 0.0, self._watches.now())
@@ -152,12 +157,18 @@ class Inside:
 
     def leave_behind(self, ticket: Ticket, seconds: float) -> None:
         """Its attempt has ended without it: the call took too long, whenever it will be over."""
+        fault = Fault(FaultCode.TIMEOUT, "no end before its attempt's", ambiguous=True)
+        self.outlast(ticket, fault, seconds, says_nothing=False)
+
+    def outlast(
+        self, ticket: Ticket, fault: Fault | None, seconds: float, *, says_nothing: bool
+    ) -> bool:
+        """Say how a call ended that keeps its place until `leave`; whether an attempt counts."""
         if ticket.own:
-            return
+            return True
         with self._watches.lock:
             self._told.add(ticket.token)
-        fault = Fault(FaultCode.TIMEOUT, "no end before its attempt's", ambiguous=True)
-        self._ended(ticket, fault, seconds, says_nothing=False)
+        return self._ended(ticket, fault, seconds, says_nothing=says_nothing)
 
     def _ended(
         self, ticket: Ticket, fault: Fault | None, seconds: float, *, says_nothing: bool
@@ -167,7 +178,7 @@ class Inside:
             fault,
             seconds,
             token=ticket.token,
-            retry=False,
+            retry=ticket.retry,
             says_nothing=says_nothing,
         )
 

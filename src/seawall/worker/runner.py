@@ -10,22 +10,17 @@ import asyncio
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, Protocol
 
 from seawall.current import Said
 from seawall.execute import End, Stop, Work, carry_out, ended
 from seawall.model import Token
-from seawall.redact import one_line
-from seawall.telemetry import LoopBlocked, ThreadLeftBehind, UpkeepFailed, emit
+from seawall.telemetry import LoopBlocked, ThreadLeftBehind, emit
 from seawall.worker.isolated import Pool
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from seawall.worker.threads import Daemons, Threads
 
 BLOCKED_SECONDS = 1.0
 """How long a handler may keep the loop to itself before it is named."""
@@ -72,7 +67,7 @@ class Runner:
         self._attempts: dict[Token, _Attempt] = {}
         self._ending = threading.Lock()
         self._loop = _Loop(worker, self._work_of)
-        self._threads = _Threads()
+        self._threads = Threads(MOST_THREADS)
         self._processes = Pool()
 
     # --- called by the worker -----------------------------------------------------------------
@@ -235,7 +230,7 @@ class _Loop:
         self._worker = worker
         self._work_of = work_of
         self.loop = _new_loop()
-        self.loop.set_default_executor(_Daemons())
+        self.loop.set_default_executor(Daemons(MOST_BLOCKING_CALLS))
         self._answered = threading.Event()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="seawall-loop", daemon=True)
@@ -316,65 +311,3 @@ def _place(thread: int | None) -> str:
         return "unknown"
     name = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
     return f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
-
-
-class _Threads:
-    """As many threads as are needed at once, up to a bound. They hold up nobody's exit."""
-
-    def __init__(self, most: int = MOST_THREADS) -> None:
-        self._most = most
-        self._calls: SimpleQueue[tuple[Callable[..., object], tuple[Any, ...]] | None] = (
-            SimpleQueue()
-        )
-        self._lock = threading.Lock()
-        self._under_way = 0
-        self._count = 0
-
-    def run(self, function: Callable[..., object], *args: Any) -> None:
-        with self._lock:
-            self._under_way += 1
-            if self._count < min(self._under_way, self._most):
-                self._count += 1
-                name = f"seawall-handler-{self._count}"
-                threading.Thread(target=self._work, name=name, daemon=True).start()
-        self._calls.put((function, args))
-
-    def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            function, args = call
-            try:
-                function(*args)
-            except BaseException as error:  # noqa: BLE001 - a thread that ends would be missed
-                emit(UpkeepFailed(chore="a handler's thread", message=one_line(f"{error!r}")))
-            with self._lock:
-                self._under_way -= 1
-            del function, args, call  # what they hold must not outlive them
-
-    def close(self) -> None:
-        for _ in range(self._count):
-            self._calls.put(None)
-
-
-class _Daemons(ThreadPoolExecutor):
-    """What `asyncio.to_thread` uses in async handlers: threads that hold up nobody's exit.
-
-    The standard ones are joined when the interpreter ends, however long that takes.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(max_workers=1)  # which is never started
-        self._threads_of_ours = _Threads(MOST_BLOCKING_CALLS)
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        future: Future[T] = Future()
-        self._threads_of_ours.run(_settled, future, fn, args, kwargs)
-        return future
-
-
-def _settled(future: "Future[Any]", fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        future.set_result(fn(*args, **kwargs))
-    except BaseException as error:  # noqa: BLE001 - it belongs to whoever awaits it
-        future.set_exception(error)

@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager
 
 from seawall.current import Said
 from seawall.errors import StoreError
-from seawall.execute import End, Work, ended
-from seawall.faults import Fault, FaultCode
+from seawall.execute import End, Work, cannot_be_stored
 from seawall.model import Settlement, Token
 from seawall.states import State
 from seawall.store import (
@@ -243,10 +242,7 @@ class Turns:
         claim = self._core.claim_of(refused.token)
         if claim is None:
             return None  # it was taken from us meanwhile
-        work = self._work(claim, 0.0)
-        work.witness = None  # it has said already how its call ended
-        line = f"what it came to cannot be stored: {reason}"
-        end = ended(work, Fault(FaultCode.INTERNAL_ERROR, line))
+        end = cannot_be_stored(self._work(claim, 0.0), reason)
         self._to_say[refused.token] = end.events
         if not isinstance(end.write, Settlement):
             raise TypeError("a fault is settled")

@@ -69,7 +69,8 @@ SELECT
     CASE WHEN taken.stage > 0 THEN (
         SELECT content FROM seawall.output WHERE job = taken.id AND output.stage = taken.stage - 1
     ) END,
-    -- What went wrong before, at this stage; nothing to look for at a first attempt.
+    -- What went wrong before, at this stage; nothing to look for at a first attempt. What a caller
+    -- tried inline is left out: it uses up nothing that the job's own policy allows.
     CASE WHEN taken.seq > 0 THEN (
         SELECT json_agg(json_build_array(
             fault, delay, (extract(epoch FROM started_at) * 1000000)::bigint
@@ -77,7 +78,7 @@ SELECT
         FROM seawall.attempt
         WHERE attempt.job = taken.id AND attempt.seq > taken.seq - %(remembered)s
             AND attempt.cycle = taken.cycle AND attempt.stage = taken.stage
-            AND attempt.fault IS NOT NULL
+            AND attempt.fault IS NOT NULL AND left(attempt.worker, 7) <> 'inline:'
     ) END,
     -- A lane that the caller cannot know yet.
     CASE WHEN taken.lane > %(known)s THEN (
@@ -90,3 +91,36 @@ FROM taken
 LEFT JOIN LATERAL (
     SELECT codec, arguments, request_id FROM seawall.job_data WHERE job = taken.id LIMIT 1
 ) AS data ON true;
+
+-- name: take_back
+-- Leases the job whose last attempt is the one named, if it is queued still and nobody has had it
+-- since: whether it is due or held is its caller's affair.
+-- moves: claim
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now
+),
+taken AS (
+    UPDATE seawall.job
+    SET state = 'running', lease_no = lease_no + 1, worker = %(worker)s, prefetched = false,
+        claimed_at = (SELECT now FROM clock), leased_at = (SELECT now FROM clock),
+        lease_until = (SELECT now FROM clock) + %(lease)s * interval '1 microsecond'
+    WHERE job.id = %(id)s AND job.state = 'queued'
+        AND job.lease_no = %(lease_no)s AND job.seq = %(seq)s
+        AND (job.deadline_at IS NULL OR job.deadline_at > (SELECT now FROM clock))
+    RETURNING job.id, job.lease_no, job.seq, job.lane, job.stage, job.cycle, job.tries, job.losses,
+        job.due_at, job.lease_until, job.deadline_at, job.run, job.owner
+)
+SELECT
+    taken.id, taken.lease_no, taken.seq, taken.lane, taken.cycle, taken.tries, taken.losses,
+    taken.due_at, taken.lease_until, taken.deadline_at, taken.run, taken.owner,
+    data.codec, data.arguments, data.request_id,
+    CASE WHEN taken.stage > 0 THEN (
+        SELECT content FROM seawall.output WHERE job = taken.id AND output.stage = taken.stage - 1
+    ) END,
+    NULL,
+    (
+        SELECT json_build_array(queue, task, lane.stage, upstream, priority, lane.owner, retry,
+            lane.run)::text
+        FROM seawall.lane WHERE lane.id = taken.lane
+    )
+FROM taken LEFT JOIN seawall.job_data AS data ON data.job = taken.id;

@@ -50,14 +50,15 @@ RETURNING
     (SELECT request_id FROM seawall_job_data WHERE job = seawall_job.id),
     (SELECT content FROM seawall_output
         WHERE job = seawall_job.id AND stage = seawall_job.stage - 1),
-    -- What went wrong before, at this stage; nothing to look for at a first attempt.
+    -- What went wrong before, at this stage; nothing to look for at a first attempt. What a caller
+    -- tried inline is left out: it uses up nothing that the job's own policy allows.
     iif(seq > 0, (
         SELECT json_group_array(json_array(fault, delay, started_at))
         FROM (
             SELECT fault, delay, started_at FROM seawall_attempt AS attempt
             WHERE attempt.job = seawall_job.id AND attempt.seq > seawall_job.seq - :remembered
                 AND attempt.cycle = seawall_job.cycle AND attempt.stage = seawall_job.stage
-                AND attempt.fault IS NOT NULL
+                AND attempt.fault IS NOT NULL AND substr(attempt.worker, 1, 7) <> 'inline:'
             ORDER BY attempt.seq
         )
     ), NULL),
@@ -67,3 +68,27 @@ RETURNING
             named.owner, named.retry, named.run)
         FROM seawall_lane AS named WHERE named.id = seawall_job.lane
     ), NULL);
+
+-- name: take_back
+-- Leases the job whose last attempt is the one named, if it is queued still and nobody has had it
+-- since: whether it is due or held is its caller's affair.
+-- moves: claim
+UPDATE seawall_job
+SET state = 'running', lease_no = lease_no + 1, worker = :worker, prefetched = 0,
+    claimed_at = :now, leased_at = :now, lease_until = :now + :lease
+WHERE id = :id AND state = 'queued' AND lease_no = :lease_no AND seq = :seq
+    AND (deadline_at IS NULL OR deadline_at > :now)
+RETURNING
+    id, lease_no, seq, lane, cycle, tries, losses,
+    due_at, lease_until, deadline_at, run, owner,
+    (SELECT codec FROM seawall_job_data WHERE job = seawall_job.id),
+    (SELECT arguments FROM seawall_job_data WHERE job = seawall_job.id),
+    (SELECT request_id FROM seawall_job_data WHERE job = seawall_job.id),
+    (SELECT content FROM seawall_output
+        WHERE job = seawall_job.id AND stage = seawall_job.stage - 1),
+    NULL,
+    (
+        SELECT json_array(named.queue, named.task, named.stage, named.upstream, named.priority,
+            named.owner, named.retry, named.run)
+        FROM seawall_lane AS named WHERE named.id = seawall_job.lane
+    );
