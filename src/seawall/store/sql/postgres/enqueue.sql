@@ -63,6 +63,13 @@ items AS (
     INSERT INTO seawall.run_change (run, stage, entered)
     SELECT run, stage, count(*) FROM given JOIN born USING (id)
     WHERE run IS NOT NULL GROUP BY run, stage
+),
+reopened AS (
+    -- Also where it is open: whoever is about to close it waits, and then sees these items.
+    UPDATE seawall.run SET closed_at = NULL
+    WHERE id = ANY (
+        ARRAY(SELECT DISTINCT run FROM given JOIN born USING (id) WHERE run IS NOT NULL ORDER BY run)
+    )
 )
 SELECT position, id FROM given JOIN born USING (id);
 

@@ -105,6 +105,7 @@ CREATE TRIGGER seawall_an_item_comes_in AFTER INSERT ON seawall_job WHEN NEW.run
 BEGIN
     INSERT INTO seawall_run_tally (run, stage, entered) VALUES (NEW.run, NEW.stage, 1)
     ON CONFLICT (run, stage) DO UPDATE SET entered = entered + 1;
+    UPDATE seawall_run SET closed_at = NULL WHERE id = NEW.run AND closed_at IS NOT NULL;
 END;
 
 CREATE TRIGGER seawall_an_item_is_pruned AFTER DELETE ON seawall_job WHEN OLD.run IS NOT NULL
