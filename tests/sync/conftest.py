@@ -1,4 +1,4 @@
-"""Every kind of store, an upstream that does as it is told, both faces of the call."""
+"""Both stores, an upstream that does as it is told, both faces of the call."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -9,11 +9,12 @@ import pytest
 
 from seawall import Seawall
 from tests.life.world import Hand, Says
-from tests.support.kinds import KINDS
 from tests.sync.jobs import application
 from tests.sync.upstream import Said, Upstream
 
 Caller = Callable[..., Any]
+KINDS = ("memory", "postgres18")
+"""One of each; where other processes take part, a test names a file instead."""
 
 
 @pytest.fixture(params=KINDS)

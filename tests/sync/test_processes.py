@@ -103,6 +103,7 @@ def test_a_caller_that_wakes_up_too_late_settles_nothing_and_answers_as_the_job_
     assert outcomes(app, job.id) == [Outcome.LOST, Outcome.SUCCEEDED]
 
 
+@pytest.mark.parametrize("kind", ["file"])
 @pytest.mark.parametrize(("face", "task"), [("sync", "look"), ("sync", "ask"), ("loop", "ask")])
 def test_ctrl_c_hands_the_job_back_uncharged(app, url, upstream, face, task):
     service = upstream(Said(seconds=30))
