@@ -57,6 +57,7 @@ bench: setup  ## what decisions and the store's verbs cost, and seawall beside o
 	@$(BIN)/python bench/compare.py
 	@$(BIN)/python bench/growth.py
 	@$(BIN)/python bench/runs.py
+	@$(BIN)/python bench/web.py
 
 clean:  ## remove what these commands made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench

@@ -75,6 +75,8 @@ INDEX = {
     "audit_failed": "job_run_failed",
     "read_usage": "usage_pkey",
     "sum_usage": "usage_owner",
+    "read_changes": "job_finished",
+    "find_access": "access_token_pkey",
 }
 """What each statement must reach its rows by."""
 HOUR = {
@@ -208,6 +210,7 @@ def _in_sqlite(index):
         "dead_letter_pkey": r"INTEGER PRIMARY KEY \(rowid=\?\)",
         "observation_pkey": r"USING PRIMARY KEY \(upstream=\? AND second>\?\)",
         "upstream_pkey": r"USING PRIMARY KEY \(name=\?\)",
+        "access_token_pkey": r"USING PRIMARY KEY \(id=\?\)",
         "usage_pkey": r"USING PRIMARY KEY \(job=\?\)",
         "evidence_pkey": r"INDEX sqlite_autoindex_seawall_evidence_1 \(job=\? AND seq=\?\)",
     }.get(index, rf"INDEX seawall_({index})\b")
@@ -248,6 +251,8 @@ def test_a_page_is_walked_in_its_order_and_not_sorted(full, name):
         ("page_letters_of_run", "dead_letter_run", "last_at"),
         ("new_letters", "dead_letter_state", "last_at"),
         ("prune_dismissed", "dead_letter_dismissed", "handled_at"),
+        ("read_changes", "job_finished", "finished_at"),
+        ("read_changes", "job_due_set", "due_set_at"),
     ],
 )
 def test_an_index_is_entered_where_time_says_and_not_read_up_to_there(full, name, index, column):

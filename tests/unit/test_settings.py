@@ -34,6 +34,12 @@ GOOD = {
     "keep_finished_seconds": (0.0, 2.0, 3.0),
     "keep_failed_seconds": (1.0, 2.0, 3.0),
     "dead_letters_every": (0, 2, 3),
+    "host": ("flag", "environment", "::1"),
+    "port": (1, 2, 65_535),
+    "trusted_proxies": ("10.0.0.1", "10.0.0.2", "10.1.0.0/16, 10.0.0.3"),
+    "request_bytes": (1_024, 2_048, 64 * 1024 * 1024),
+    "requests_per_second": (0.1, 2.0, 3.0),
+    "session_seconds": (60.0, 120.0, 31_536_000.0),
 }
 """For each setting, three values that differ from each other and from the default."""
 
@@ -58,6 +64,12 @@ WRONG = [
         "payload_bytes": [0, -5, 16 * 1024 * 1024 + 1, "256k", 1.5, True],
         "keep_finished_seconds": [-1, 3_153_600_001, "for ever", "nan", True],
         "keep_failed_seconds": [-1, 3_153_600_001, "for ever", "inf", True],
+        "host": ["", " ", 5, True, ["127.0.0.1"]],
+        "port": [0, 65_536, "http", 80.5, True, ""],
+        "trusted_proxies": ["", " ", 5, True, ["10.0.0.1"]],
+        "request_bytes": [0, 1_023, 64 * 1024 * 1024 + 1, "1m", True],
+        "requests_per_second": [0, -1, 1_000_001, "many", "nan", True],
+        "session_seconds": [0, 59, 31_536_001, "a day", "inf", True],
     }.items()
     for value in values
 ]  # fmt: skip

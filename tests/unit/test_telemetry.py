@@ -13,6 +13,13 @@ COMMON = {"task": "ask", "attempt": 1, "policy": "default@1", "duration_ms": 12}
 
 
 OF_A_JOB = {"job": 7, "task": "ask", "stage": 0, "state": State.QUEUED, "attempt": 1}
+REQUEST = {
+    "method": "GET",
+    "route": "/api/jobs",
+    "status": 200,
+    "duration_ms": 3,
+    "request_id": "r1",
+}
 MORE = {
     "retry_scheduled": {"delay_ms": 250, "counts": True},
     "gave_up": {"reason": "attempts_used_up"},
@@ -52,6 +59,12 @@ MORE = {
     },
     "upkeep_failed": {"chore": "prune", "message": "broke"},
     "hook_failed": {"job": 7, "hook": "sentry", "message": "broke"},
+    "server_started": {"host": "127.0.0.1", "port": 8080, "auth": "tokens"},
+    "server_stopping": {"grace_seconds": 30.0},
+    "request_served": REQUEST,
+    "request_changed": REQUEST,
+    "request_refused": REQUEST,
+    "request_broke": {**REQUEST, "message": "broke", "where": "a.py:3 in f"},
 }  # fmt: skip
 
 
@@ -184,13 +197,14 @@ def test_names_are_unique_and_every_event_has_a_meaning():
 
 
 LEVELS = {
-    logging.DEBUG: {"job_succeeded", "job_advanced", "job_snoozed", "pruned"},
+    logging.DEBUG: {"job_succeeded", "job_advanced", "job_snoozed", "pruned", "request_served"},
     logging.ERROR: {
         "config_missing",
         "not_written",
         "upkeep_failed",
         "hook_failed",
         "upstream_needs_you",
+        "request_broke",
     },
 }
 

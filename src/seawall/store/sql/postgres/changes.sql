@@ -7,6 +7,7 @@ SELECT * FROM (
     SELECT 'created' AS kind, job.created_at AS at,
         job.id, job.lane, job.state, job.seq, job.cycle, job.tries, job.owner, job.run, job.last_fault
     FROM seawall.job
+    WHERE job.id > 0
     ORDER BY job.id DESC LIMIT %(limit)s
 ) AS created_jobs
 WHERE at >= %(since)s::timestamptz

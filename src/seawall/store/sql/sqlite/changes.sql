@@ -6,6 +6,7 @@ SELECT * FROM (
     SELECT 'created' AS kind, job.created_at AS at,
         job.id, job.lane, job.state, job.seq, job.cycle, job.tries, job.owner, job.run, job.last_fault
     FROM seawall_job AS job NOT INDEXED
+    WHERE job.id > 0
     ORDER BY job.id DESC LIMIT :limit
 ) AS created_jobs
 WHERE at >= :since
