@@ -255,3 +255,24 @@ def test_of_a_user() -> None:
     with in_memory(app) as world:
         assert_type(world, World)
         assert_type(world.drain(), int)
+
+
+served_app = Seawall("sqlite://")
+
+
+@served_app.task(http=True)
+def served(path: str, pages: int = 1) -> int:
+    return len(path) * pages
+
+
+@served.retry_when
+def source_is_there(path: str, pages: int = 1) -> bool | str:
+    return pages > 0 or f"{path} is gone"
+
+
+assert_type(source_is_there("a"), bool | str)
+
+
+@served.retry_when  # type: ignore[arg-type]
+def takes_something_else(number: float) -> bool:
+    return number > 0

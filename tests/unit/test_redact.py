@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seawall import redact
-from seawall.redact import LONGEST_MESSAGE, LONGEST_READ, fingerprint, one_line, shape
+from seawall.redact import LONGEST_MESSAGE, LONGEST_READ, fingerprint, one_line, redacted, shape
 
 LOWER = "abcdefghijklmnopqrstuvwxyz"
 ALNUM = LOWER + LOWER.upper() + "0123456789"
@@ -467,3 +467,33 @@ def test_a_secret_that_follows_its_name_is_cut_out(message):
 )
 def test_words_about_secrets_are_no_secrets(message):
     assert one_line(message) == message
+
+
+def test_a_structure_is_shown_without_what_its_names_give_away():
+    shown = redacted(
+        {
+            "path": "a.pdf",
+            "password": "hunter2",
+            "apiKey": 12345,
+            "nested": [{"client_secret": ["x", "y"], "n": 1.5, "on": True, "token": None}],
+            "headers": {"Authorization": "Basic YW5uOmh1bnRlcjI=", "Set-Cookie": "a=b"},
+            "note": "use Bearer abcdef123456 there",
+        }
+    )
+    assert shown == {
+        "path": "a.pdf",
+        "password": "[redacted]",
+        "apiKey": "[redacted]",
+        "nested": [
+            {"client_secret": ["[redacted]", "[redacted]"], "n": 1.5, "on": True, "token": None}
+        ],
+        "headers": {"Authorization": "[redacted]", "Set-Cookie": "[redacted]"},
+        "note": "use Bearer [redacted] there",
+    }
+
+
+def test_a_structure_of_any_depth_is_shown():
+    deep = []
+    for _ in range(5_000):
+        deep = [deep]
+    assert "…" in str(redacted(deep))

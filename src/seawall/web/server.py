@@ -32,17 +32,19 @@ class Server:
         self.host, self.port = settings.host, settings.port
         need_authentication(app, settings.host, open_to_anybody=open_to_anybody)
         self.grace_seconds = min(settings.grace_seconds, MOST_GRACE_SECONDS)
+        proxies = known_proxies(settings.trusted_proxies)
         self._house = opened(app, open_to_anybody=open_to_anybody)
-        proxies = settings.trusted_proxies.strip()
+        made = api.created(self._house)
+        made.openapi()  # it takes its time: not while somebody waits
         self._uvicorn = _Quiet(
             uvicorn.Config(
-                api.created(self._house),
+                made,
                 log_config=None,
                 log_level="critical",  # what there is to say, events of ours say
                 access_log=False,
                 server_header=False,
                 proxy_headers=bool(proxies),
-                forwarded_allow_ips=proxies or None,
+                forwarded_allow_ips=proxies,
                 timeout_graceful_shutdown=max(1, round(self.grace_seconds)),
                 lifespan="off",
             )
@@ -96,6 +98,20 @@ def need_authentication(app: Seawall, host: str, *, open_to_anybody: bool) -> No
             f"host {host!r:.80} is a public address and no access token stands: make one first:"
             " seawall token create --scope operator"
         )
+
+
+def known_proxies(text: str) -> list[str]:
+    """The addresses and networks named; `ConfigurationError` where one is none."""
+    proxies = [each.strip() for each in text.split(",") if each.strip()]
+    for each in proxies:
+        try:
+            ipaddress.ip_network(each, strict=False)
+        except ValueError:
+            raise ConfigurationError(
+                f"trusted_proxies: found {each!r:.80}, expected addresses or networks, such as"
+                " 10.0.0.7, 10.1.0.0/16"
+            ) from None
+    return proxies
 
 
 def any_access(store: Store) -> bool:

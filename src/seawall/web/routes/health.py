@@ -1,6 +1,6 @@
 """Whether the server is alive, and of use. For anybody: load balancers show no token."""
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 import seawall
 from seawall.errors import StoreError
@@ -18,15 +18,14 @@ async def health() -> Health:
     return Health(version=seawall.__version__)
 
 
-@router.get("/ready")
-async def ready(request: Request) -> Health:
+@router.get("/ready", response_model=Health)
+async def ready(request: Request) -> Response:
     """The store answers, and its tables are those of this version; 503 otherwise."""
     house = house_of(request)
-    await house.threads.ask(_need_ready, house)
-    return Health(version=seawall.__version__)
+    return await house.shared.ask("ready", lambda: _ready(house))
 
 
-def _need_ready(house: House) -> None:
+def _ready(house: House) -> Health:
     try:
         house.store.need_current()
     except StoreError:
@@ -36,3 +35,4 @@ def _need_ready(house: House) -> None:
             code="not_ready",
             headers={"retry-after": "1"},
         ) from None
+    return Health(version=seawall.__version__)
