@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
@@ -25,32 +25,20 @@ from seawall.decisions.classify import Classifier
 from seawall.decisions.policy import Policy
 from seawall.decisions.schedule import Schedule
 from seawall.decisions.upstream import Upstream
-from seawall.errors import ArgumentsError, ConfigurationError, NoSuchJobError, SeawallError
+from seawall.errors import ConfigurationError, SeawallError
 from seawall.hooks import CaptureHook, FaultHook, Hooks
 from seawall.jobs import JobHandle, plain
-from seawall.mending import Mending
-from seawall.model import Job
+from seawall.overseeing import Overseeing
 from seawall.pipelines import Pipeline
 from seawall.queue import Queue
-from seawall.runs import Run
 from seawall.settings import Settings, names
-from seawall.standings import RunView, view_of
-from seawall.states import State
 from seawall.store import (
-    Filter,
-    Hold,
-    Page,
-    Redrive,
-    Scope,
     Store,
-    Verification,
     lasts,
     open_store,
 )
-from seawall.sweeping import Swept, sweep
 from seawall.tasks import Request, Task, UpstreamOf
 from seawall.upstreams import Upstreams
-from seawall.why import Why, why
 
 if TYPE_CHECKING:
     from seawall.answers import Answered
@@ -73,7 +61,7 @@ class Scheduled:
     request: Request[Any]
 
 
-class Seawall(Mending):
+class Seawall(Overseeing):
     """An application: declare tasks on it, ask for jobs through it, let workers serve it."""
 
     def __init__(
@@ -400,123 +388,11 @@ class Seawall(Mending):
         """Whether this thread is inside `transaction`."""
         return getattr(self._lent, "now", False)
 
-    # --- people -------------------------------------------------------------------------------
-
     def job(self, job_id: int) -> JobHandle[Any]:
         """The job of that id; `NoSuchJobError` where there is none."""
         found = self._found(job_id)
         task = self.tasks.get(found.task)
         return JobHandle(self, job_id, plain if task is None else task.read_result)
-
-    def jobs(
-        self,
-        *,
-        state: State | str | None = None,
-        task: str | None = None,
-        queue: str | None = None,
-        owner: str | None = None,
-        tag: str | None = None,
-        key: str | None = None,
-        run: int | None = None,
-        created_after: datetime | None = None,
-        created_before: datetime | None = None,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> Page:
-        """Jobs that match, a page at a time; give a page's `next` as `after` for the one that
-        follows. Queued ones in the order of their due times, finished ones from the last that
-        ended, all others from the newest.
-        """
-        try:
-            which = Filter(
-                state=None if state is None else _state(state),
-                task=task,
-                queue=queue,
-                owner=owner,
-                tag=tag,
-                key=key,
-                run=run,
-                created_after=created_after,
-                created_before=created_before,
-            )
-            return self.store.page(which, after=after, limit=limit)
-        except ValueError as error:
-            raise ArgumentsError(str(error)) from None
-
-    def run(self, run_id: int) -> Run:
-        """The run of that id; `NoSuchJobError` where there is none."""
-        if self.store.run(run_id) is None:
-            raise NoSuchJobError(f"there is no run {run_id}")
-        return Run(self, run_id)
-
-    def runs(
-        self,
-        *,
-        pipeline: str | None = None,
-        name: str | None = None,
-        unfinished: bool = False,
-        before: int | None = None,
-        limit: int = 50,
-    ) -> list[RunView]:
-        """Runs and how they stand, the newest first."""
-        found = self.store.runs(
-            pipeline=pipeline, name=name, unfinished=unfinished, before=before, limit=limit
-        )
-        return [view_of(self.store, each) for each in found]
-
-    def cancel(self, job_id: int) -> bool:
-        """Cancel a queued job, ask a running one to stop; false where it had already ended."""
-        (change,) = self.store.cancel([job_id])
-        if change.state is None:
-            raise NoSuchJobError(f"there is no job {job_id}; it may have been pruned")
-        return change.done
-
-    def retry(self, job_id: int) -> bool:
-        """Send a failed job again, with a fresh allowance and all its history; false where it has
-        not failed.
-        """
-        (change,) = self.store.redrive([Redrive(job_id)])
-        if change.state is None:
-            raise NoSuchJobError(f"there is no job {job_id}; it may have been pruned")
-        return change.done
-
-    def why(self, job_id: int) -> Why:
-        """Why the job is not running now, in words."""
-        return why(self.store, self._found(job_id), self.tasks, self.upstreams)
-
-    def pause(self, queue: str, *, reason: str = "paused by hand") -> None:
-        """Let no job of the queue be claimed until `resume`; those that workers have go on."""
-        try:
-            self.store.hold(Scope.QUEUE, queue, reason=reason)
-        except ValueError as error:
-            raise ArgumentsError(f"queue {error}") from None
-
-    def resume(self, queue: str) -> bool:
-        """Let the queue's jobs begin again; false where it was not paused."""
-        try:
-            return self.store.resume(Scope.QUEUE, queue)
-        except ValueError as error:
-            raise ArgumentsError(f"queue {error}") from None
-
-    def holds(self) -> list[Hold]:
-        """What is paused or held, and why."""
-        return self.store.holds()
-
-    def sweep_artifacts(self, *, dry_run: bool = False) -> Swept:
-        """Remove artifacts that no output stands for any more, and nobody has put for two days."""
-        if self.artifacts is None:
-            raise ConfigurationError("there are no artifacts: artifacts_url is not set")
-        return sweep(self.store, self.artifacts, dry_run=dry_run)
-
-    def verify(self) -> Verification:
-        """Prove that no job was lost and that every rule of the ledger holds. Reads only."""
-        return self.store.verify()
-
-    def _found(self, job_id: int) -> Job:
-        found = self.store.jobs([job_id]).get(job_id)
-        if found is None:
-            raise NoSuchJobError(f"there is no job {job_id}; it may have been pruned")
-        return found
 
 
 class _Declare:
@@ -529,12 +405,6 @@ class _Declare:
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
     def __call__(self, function: Any, /) -> Any: ...
-
-
-def _state(named: str) -> State:
-    if named not in State.__members__.values():
-        raise ArgumentsError(f"state: found {named!r:.80}, expected one of {', '.join(State)}")
-    return State(named)
 
 
 def _need_known(settings: Mapping[str, object]) -> None:
