@@ -63,7 +63,7 @@ class Server:
         emit(ServerStopped())
 
     def _started(self, host: str, port: int, ready: Callable[[str], None] | None) -> None:
-        emit(ServerStarted(host=host, port=port, auth="nobody" if self._open else "tokens"))
+        emit(ServerStarted(host=host, port=port, auth="anybody" if self._open else "tokens"))
         if ready is not None:
             shown = f"[{host}]" if ":" in host else host
             ready(f"http://{shown}:{port}")

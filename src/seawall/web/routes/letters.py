@@ -14,7 +14,7 @@ from seawall.letters import Dismissed
 from seawall.redriving import Redriven
 from seawall.web.access import Operator, Reader, Visitor, Writer
 from seawall.web.house import House, house_of
-from seawall.web.models import (
+from seawall.web.letter_models import (
     ByKind,
     ByNumber,
     DismissByKind,
@@ -23,12 +23,11 @@ from seawall.web.models import (
     LetterGroupsShown,
     LetterShown,
     LettersListed,
-    Page,
     RedriveByKind,
     RedriveByNumber,
     RedrivenShown,
-    in_print,
 )
+from seawall.web.models import Page, in_print
 from seawall.web.problems import ProblemError
 from seawall.web.routes.jobs import After, JobId, Limit, are_names, in_a_list
 
