@@ -9,6 +9,7 @@ that runs in a thread simply never waits.
 import asyncio
 import json
 import math
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -447,30 +448,55 @@ def by_its_policy(work: Work, fault: Fault, *, charged: bool) -> Ruling:
 
 
 def _verdict(work: Work, fault: Fault, *, charged: bool) -> Verdict:
-    """The policy's verdict, bounded by the job's own deadline.
-
-    An attempt that is not charged leaves everything as if it had been the first.
-    """
+    """The policy's verdict, bounded by the job's own deadline."""
     claim = work.claim
     earlier = work.app.store.earlier(claim) if claim.history and charged else []
     elapsed_seconds = work.elapsed()
     if earlier:
         elapsed_seconds = max(0.0, (work.store_now() - earlier[0].started_at).total_seconds())
-    verdict = work.task.policy.decide(
+    verdict = verdict_on(
+        work.task.policy,
         fault,
-        attempt=claim.tries + 1 if charged else 1,
-        rng=work.app.rng,
-        elapsed_seconds=elapsed_seconds,
+        tries=claim.tries,
+        charged=charged,
         earlier=[past.fault for past in earlier],
         previous_delay_seconds=earlier[-1].delay_seconds if earlier else None,
+        elapsed_seconds=elapsed_seconds,
+        rng=work.app.rng,
     )
-    if isinstance(verdict, Retry) and not charged:
-        verdict = replace(verdict, counts=False)
     if isinstance(verdict, Fail) or claim.deadline_at is None:
         return verdict
     again_at = work.store_now() + timedelta(seconds=verdict.delay_seconds)
     too_late = again_at >= claim.deadline_at
     return Fail("deadline") if too_late else verdict
+
+
+def verdict_on(
+    policy: Policy,
+    fault: Fault,
+    *,
+    tries: int,
+    charged: bool,
+    earlier: Sequence[Fault],
+    previous_delay_seconds: float | None,
+    elapsed_seconds: float,
+    rng: random.Random,
+) -> Verdict:
+    """A policy's verdict on an attempt, after so many tries that counted.
+
+    One that is not charged leaves everything as if it had been the first: nothing is earlier.
+    """
+    verdict = policy.decide(
+        fault,
+        attempt=tries + 1 if charged else 1,
+        rng=rng,
+        elapsed_seconds=elapsed_seconds,
+        earlier=earlier,
+        previous_delay_seconds=previous_delay_seconds,
+    )
+    if isinstance(verdict, Retry) and not charged:
+        return replace(verdict, counts=False)
+    return verdict
 
 
 def _tell_hooks(work: Work, fault: Fault, error: BaseException | None, *, final: bool) -> None:

@@ -27,6 +27,7 @@ from seawall.cli import (
     schedules,
     serve,
     settings,
+    simulate,
     store,
     token,
     upstreams,
@@ -69,6 +70,7 @@ app.command(name="force", epilog=upstreams.FORCE_EXAMPLE)(upstreams.force)
 app.command(name="schedules", epilog=schedules.EXAMPLE)(schedules.schedules)
 app.command(name="doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 app.add_typer(policy.app, name="policy")
+app.command(name="simulate", epilog=simulate.EXAMPLE)(simulate.simulate)
 app.add_typer(artifacts.app, name="artifacts")
 app.command(name="demo")(demo.demo)
 app.command(name="settings")(settings.settings)

@@ -4,11 +4,12 @@ Within a second their order is not known: failures are taken to be spread evenly
 so that five in a row are found where nearly everything fails, and not where a third does.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from seawall.decisions import limits as bounds
-from seawall.decisions.breaker import Failed, Succeeded
+from seawall.decisions.breaker import Breaker, Failed, Succeeded
 from seawall.decisions.upstream import Upstream
 
 MOST_RUNS = 50
@@ -78,7 +79,10 @@ def calls(upstream: Upstream, seen: Sequence[Seen]) -> Iterator[tuple[float, Suc
     seconds: dict[int, list[Seen]] = {}
     for each in seen:
         seconds.setdefault(each.second, []).append(each)
-    for second, rows in seconds.items():
+    judged: list[tuple[int, int, int, bool]] = []
+    left = _most_that_matter(breaker)
+    for second in sorted(seconds, reverse=True):
+        rows = seconds[second]
         failures = sum(each.failures for each in rows)
         # What was denied says nothing about the upstream's health, and neither way.
         well = max(0, sum(each.calls - each.denied for each in rows) - failures)
@@ -86,11 +90,23 @@ def calls(upstream: Upstream, seen: Sequence[Seen]) -> Iterator[tuple[float, Suc
         if failures + well > most:
             failures = round(failures * most / (failures + well))
             well = most - failures
+        judged.append((second, failures, well, slow))
+        left -= failures + well
+        if left <= 0:
+            break
+    for second, failures, well, slow in reversed(judged):
         for failed, count in _runs(failures, well):
             if failed:
                 yield float(second), Failed(count=count)
             else:
                 yield float(second), Succeeded(_SLOW if slow else 0.0, count=count)
+
+
+def _most_that_matter(breaker: Breaker) -> float:
+    """By so many of the last calls it judges: what came before makes no difference."""
+    if breaker.window_seconds is not None:
+        return math.inf
+    return max(breaker.window_calls, breaker.consecutive_failures or 0)
 
 
 def _runs(failures: int, well: int) -> Iterator[tuple[bool, int]]:
