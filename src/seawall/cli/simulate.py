@@ -147,7 +147,8 @@ def simulate(  # noqa: PLR0917 - Typer turns each into an option
     )
     base = _chosen(base, policy, breaker, found)
     comparison = compare(base, seeds=seeds, first_seed=seed)
-    command = shlex.join(["seawall", "simulate", *([scenario] if scenario else [])])
+    named = [scenario] if scenario else []
+    command = shlex.join(["seawall", "simulate", *named, "--seeds", str(len(comparison.seeds))])
     if html is not None:
         html.write_text(page(comparison, command), "utf-8")
     if svg is not None:

@@ -36,7 +36,10 @@ def _alone(result: Result, comparison: Comparison) -> str:
 def _beside(result: Result, first: Result) -> str:
     better: list[str] = []
     worse: list[str] = []
+    lossy = any((each.mean("dead_letters") or 0.0) >= 0.5 for each in (result, first))
     for name, (less, more) in _WORDS.items():
+        if lossy and name.startswith("success"):
+            continue  # whoever gives up on the slow ones has quick ones left
         change = _change(result.figures[name], first.figures[name])
         if change is not None:
             words = (less if change < 0 else more).format(f"{100 * abs(change):,.0f} %")

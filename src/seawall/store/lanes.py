@@ -8,8 +8,7 @@ start, where a job may have been put back.
 """
 
 import random
-import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
@@ -89,8 +88,11 @@ class _Known:
 class Lanes:
     """The lanes of one store, as far as this process has met them."""
 
-    def __init__(self, backend: Backend, rng: random.Random | None) -> None:
+    def __init__(
+        self, backend: Backend, rng: random.Random | None, monotonic: Callable[[], float]
+    ) -> None:
         self._backend = backend
+        self._monotonic = monotonic
         # The module's own dice are thrown anew in every child process.
         self._randrange = random.randrange if rng is None else rng.randrange
         self._known = _Known([])
@@ -167,7 +169,7 @@ class Lanes:
         self._fresh()
 
     def _fresh(self) -> _Known:
-        return self._learned() if time.monotonic() >= self._look_again_at else self._known
+        return self._learned() if self._monotonic() >= self._look_again_at else self._known
 
     def look_again(self) -> None:
         """A claim met a lane that was not known: learn it before the next visit."""
@@ -200,7 +202,7 @@ class Lanes:
 
     def _learned(self) -> _Known:
         known = self._looked_up()
-        self._look_again_at = time.monotonic() + LOOK_AGAIN_SECONDS
+        self._look_again_at = self._monotonic() + LOOK_AGAIN_SECONDS
         self.start_over()
         return known
 

@@ -6,6 +6,7 @@ verbs promise stands in `port`.
 """
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
@@ -76,9 +77,15 @@ A = TypeVar("A")
 class Ledger(Reading, Dead, Running, Auditing, Watching, Admitting):
     """The store: see `port.Store` for what each verb promises."""
 
-    def __init__(self, backend: Backend, *, rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        rng: random.Random | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._backend = backend
-        self._lanes = Lanes(backend, rng)
+        self._lanes = Lanes(backend, rng, monotonic)
 
     def __enter__(self) -> Self:
         return self

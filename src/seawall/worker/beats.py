@@ -79,9 +79,9 @@ class Beats:
         beat = self._lease_seconds / BEATS_IN_A_LEASE
         look = min(LOOK_SECONDS, beat)
         signs = [
-            _Sign(self._renew, beat, time.monotonic() + beat),
-            _Sign(self._appear, APPEAR_SECONDS),
-            _Sign(self._look_for_stops, look),
+            _Sign(self.renew, beat, time.monotonic() + beat),
+            _Sign(self.appear, APPEAR_SECONDS),
+            _Sign(self.look_for_stops, look),
             _Sign(self._restate, min(RESTATE_SECONDS, beat)),
             _Sign(self._report, look),
         ]
@@ -100,10 +100,12 @@ class Beats:
         except Exception as error:  # noqa: BLE001 - this thread must outlive everything
             emit(UpkeepFailed(chore="beats", message=one_line(f"{error!r}")))
 
-    def _appear(self) -> None:
+    def appear(self) -> None:
+        """Say that the worker is there."""
         self._store.appear(self._presence())
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Renew every lease; what was lost is told."""
         left = iter(list(self._tokens()))
         while batch := list(islice(left, MOST_ROWS)):
             answers = self._store.renew(batch, lease_seconds=self._lease_seconds)
@@ -116,7 +118,8 @@ class Beats:
             for token in set(batch) - set(kept):
                 self._heard(Taken(token))
 
-    def _look_for_stops(self) -> None:
+    def look_for_stops(self) -> None:
+        """See whether somebody wants one of its jobs to stop."""
         if not self._tokens():
             return  # an idle worker has nobody to stop
         for token in self._store.stopping(self._worker):

@@ -1,0 +1,613 @@
+"""The whole system under one seed: the real store and real workers, a virtual clock, and trouble.
+
+    python -m seawall.simulate.system --seeds 2000
+
+Several workers (the real core, turns, governor, beats and upkeep, over the real SQLite store) drain
+jobs whose handlers fail by dice, while the seed has it that workers die before any statement or
+between two, the store errors or its answers are lost, processes stand still until their leases are
+gone, and the store's clock jumps. In the end every job must have come to an end, and the books
+must balance. Nothing here knows the real time, so a seed that fails fails again, step by step.
+
+What must hold, at every look and in the end:
+
+    verify      no rule of the store's own `verify` is broken
+    once        no token is ever started twice: a claim is one worker's
+    all end     every job is finished, unless its time is over
+    effects     a job that succeeded has had a handler come to its end
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import sys
+from collections import Counter, deque
+from collections.abc import Coroutine, Generator, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import apsw
+
+from seawall.app import Seawall
+from seawall.decisions.backoff import Backoff
+from seawall.decisions.policy import Policy
+from seawall.decisions.rule import Rule
+from seawall.errors import FaultError, SeawallError, StoreError, StoreUnavailableError
+from seawall.execute import End, Work, begun, carry_out
+from seawall.faults import FaultCode
+from seawall.model import Token
+from seawall.states import FINISHED
+from seawall.store import Claim, Presence, Wanted
+from seawall.store.ledger import Ledger
+from seawall.store.migrate import bring_up
+from seawall.store.sqlite import SqliteBackend
+from seawall.telemetry import LOGGER
+from seawall.worker.beats import BEATS_IN_A_LEASE, Beats
+from seawall.worker.core import Core
+from seawall.worker.events import (
+    Abort,
+    Action,
+    Ended,
+    Event,
+    Exit,
+    Rest,
+    Start,
+    Taken,
+    Turn,
+    Woken,
+)
+from seawall.worker.governor import Governor
+from seawall.worker.news import News
+from seawall.worker.slots import limit_of
+from seawall.worker.turns import Turns
+from seawall.worker.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from seawall.store import Store
+
+LEASE_SECONDS = 20.0
+POLL_SECONDS = 3.0
+WORKERS = 3
+CONCURRENCY = 3
+JOBS = 12
+TROUBLE_SECONDS = 60.0
+"""After so long nothing goes wrong any more: what is left must come to its end."""
+LONGEST_SECONDS = 86_400.0
+MOST_STEPS = 6_000
+LOOK_EVERY = 60
+"""The books are looked at after so many steps."""
+_ERRORS = (apsw.BusyError, apsw.IOError, apsw.FullError)
+_WAKE, _TURN, _END, _BEAT, _UPKEEP, _BIRTH = range(6)
+
+PATIENT = Policy(
+    name="patient",
+    max_attempts=50,
+    rules=(
+        Rule(on="all", backoff=Backoff(curve="exponential", base_seconds=1, cap_seconds=30)),
+        Rule(
+            on=FaultCode.WORKER_LOST,
+            max_attempts=100,
+            counts=False,
+            backoff=Backoff(curve="fixed", base_seconds=1),
+        ),
+    ),
+)
+
+
+class DiedError(BaseException):
+    """The process is gone."""
+
+
+class BrokenPromiseError(SeawallError):
+    """Something that must hold does not; the seed shows it again."""
+
+
+class JumpingClock:
+    """A clock whose time of day may jump, in either direction; what passes is steady."""
+
+    def __init__(self) -> None:
+        self._passed = 0.0
+        self._wall = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self._wall + timedelta(seconds=self._passed)
+
+    def monotonic(self) -> float:
+        return self._passed
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError(f"nobody sleeps in virtual time: {seconds}")
+
+    async def asleep(self, seconds: float) -> None:
+        raise AssertionError(f"nobody sleeps in virtual time: {seconds}")
+
+    def pass_until(self, moment: float) -> None:
+        self._passed = max(self._passed, moment)
+
+    def jump(self, seconds: float) -> None:
+        self._wall += timedelta(seconds=seconds)
+
+
+class _Pause:
+    """Where a handler waits until its virtual time is over."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+class FlakyStore:
+    """A store whose answers may be lost on the way, after it has done what it was asked."""
+
+    def __init__(self, store: Ledger, system: "System") -> None:
+        self._store = store
+        self._system = system
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if name not in ("settle", "exchange", "release", "renew", "reclaim", "claim"):
+            return found
+
+        def ask(*args: Any, **kwargs: Any) -> Any:
+            answer = found(*args, **kwargs)
+            if self._system.loses_answer():
+                raise StoreUnavailableError("the answer was lost")
+            return answer
+
+        return ask
+
+
+@dataclass
+class Report:
+    """What came of a seed."""
+
+    seed: int
+    steps: int = 0
+    seconds: float = 0.0
+    trouble: Counter[str] = field(default_factory=Counter)
+    states: Counter[str] = field(default_factory=Counter)
+
+
+class _Handler(NamedTuple):
+    """A handler under way, in a context of its own as in a thread of its own."""
+
+    work: Work
+    life: Coroutine[Any, Any, End]
+    context: Context
+
+    def go_on(self, error: BaseException | None = None) -> None:
+        if error is None:
+            self.context.run(self.life.send, None)
+        else:
+            self.context.run(self.life.throw, error)
+
+
+def _presence(name: str, tasks: Sequence[str]) -> Presence:
+    return Presence(
+        worker=name,
+        host="here",
+        pid=1,
+        version="0",
+        queues=None,
+        tasks=tuple(tasks),
+        concurrency=CONCURRENCY,
+    )
+
+
+class _Worker:
+    """A worker of production, whose loops are told by the system."""
+
+    def __init__(self, system: "System", name: str) -> None:
+        self.system = system
+        self.id = name
+        self.dead = False
+        self.stands_until = 0.0
+        self.handlers: dict[Token, _Handler] = {}
+        self.inbox: deque[Event] = deque()
+        self.wake_no = 0
+        app, clock = system.app, system.clock
+        ledger = Ledger(
+            system.backend,
+            rng=random.Random(f"{system.seed}/{name}"),
+            monotonic=clock.monotonic,
+        )
+        self.store = cast("Store", FlakyStore(ledger, system))
+        self.core = Core(
+            concurrency=CONCURRENCY,
+            poll_seconds=app.settings.poll_seconds,
+            grace_seconds=5.0,
+            lease_seconds=LEASE_SECONDS,
+            limit_of=partial(limit_of, app),
+        )
+        wanted = Wanted(name, None, tuple(sorted(app.tasks)), 1, LEASE_SECONDS)
+        self.governor = Governor(
+            app,
+            self.store,
+            wanted,
+            slots=CONCURRENCY,
+            hands=self,
+            poke=lambda: self.inbox.append(Woken(look=True)),
+        )
+        self.turns = Turns(
+            self.store,
+            self.core,
+            self.governor,
+            News(name, clock),
+            wanted=wanted,
+            prefetched=wanted.tasks,
+            work=lambda claim, _: self.work(claim, clock.monotonic()),
+            stepping=cast("Any", nullcontext()),
+        )
+        self.beats = Beats(
+            self.store,
+            name,
+            lease_seconds=LEASE_SECONDS,
+            tokens=lambda: self.core.tokens,
+            works=lambda: [each.work for each in self.handlers.values()],
+            presence=lambda: _presence(name, wanted.tasks),
+            heard=self.inbox.append,
+            restate=self.governor.restate,
+        )
+        self.upkeep = Upkeep(app, name, self.store)
+
+    # What is in its hands, as `Worker` says it.
+
+    def under_way(self, upstream: str) -> dict[str, int]:
+        return self.core.under_way(upstream)
+
+    def take(self, claims: Sequence[Claim]) -> None:
+        self.core.coming(claims)
+
+    def has(self, token: Token) -> bool:
+        return self.core.has(token)
+
+    def work(self, claim: Claim, claimed_at: float) -> Work:
+        witness = self.governor if claim.lane.upstream else None
+        return begun(
+            self.system.app,
+            claim,
+            lease_seconds=LEASE_SECONDS,
+            claimed=claimed_at,
+            witness=witness,
+        )
+
+    def step(self, *events: Event) -> None:
+        """Tell the core what happened, and do what it says."""
+        now = self.system.clock.monotonic()
+        news = [*events, *(self.inbox.popleft() for _ in range(len(self.inbox)))]
+        early = [each for each in news if isinstance(each, Taken) and self.core.ending(each.token)]
+        self.inbox.extend(early)
+        for event in news:
+            if event not in early:
+                self.core.hear(event, now)
+        for action in self.core.act(now):
+            self._obey(action, now)
+
+    def _obey(self, action: Action, now: float) -> None:
+        system = self.system
+        match action:
+            case Start(claim, claimed_at):
+                self._start(claim, claimed_at, now)
+            case Abort(token, why):
+                self.handlers[token].work.stop = why
+                self._go_on(token, asyncio.CancelledError())
+            case Turn():
+                system.plan(now + system.dice.uniform(0.001, 0.05), _TURN, self, action)
+            case Rest(seconds):
+                self.wake_no += 1
+                at = now + max(0.001, seconds)
+                system.plan(at, _WAKE, self, self.wake_no)
+            case Exit():
+                self.dead = True
+
+    def _start(self, claim: Claim, claimed_at: float, now: float) -> None:
+        self.system.started(claim.token)
+        work = self.work(claim, claimed_at)
+        handler = _Handler(work, carry_out(work, self._invoke), copy_context())
+        self.handlers[claim.token] = handler
+        handler.go_on()
+        took = self.system.dice.choice((0.01, 0.2, 1.0, 5.0, 30.0))
+        self.system.plan(now + took, _END, self, claim.token)
+
+    async def _invoke(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        await _Pause()
+        value = work.task.function(*args, **kwargs)
+        self.system.effects[work.claim.token.job_id] += 1
+        return value
+
+    def ends(self, token: Token) -> None:
+        """The handler's time is over."""
+        if token in self.handlers:
+            self._go_on(token)
+
+    def _go_on(self, token: Token, error: BaseException | None = None) -> None:
+        handler = self.handlers[token]
+        try:
+            handler.go_on(error)
+        except StopIteration as done:
+            del self.handlers[token]
+            end: End = done.value
+            self.turns.told(end, handler.work.current.said)
+            self.turns.forget_unless_ours(token)
+            self.inbox.append(Ended(token, end.write))
+            if self.governor.active and self.governor.take_shut():
+                self.inbox.extend(self.turns.shut())
+        else:
+            raise AssertionError("a handler waits once")
+
+
+class System:
+    """A store, some workers and a seed."""
+
+    def __init__(self, seed: int, *, jobs: int = JOBS) -> None:
+        self.seed = seed
+        self.dice = random.Random(f"system/{seed}")
+        self.clock = JumpingClock()
+        self.report = Report(seed)
+        self.effects: Counter[int] = Counter()
+        self._starts: Counter[Token] = Counter()
+        self._events: list[tuple[float, int, int, Any, Any]] = []
+        self._order = 0
+        self._names = 0
+        self._strike_at = 0
+        self._strike = ""
+        self._loses = False
+        self._jobs = jobs
+        self.backend = SqliteBackend(":memory:", clock=self.clock)
+        bring_up(self.backend)
+        self.store = Ledger(
+            self.backend, rng=random.Random(f"{seed}"), monotonic=self.clock.monotonic
+        )
+        self.app = self._application()
+        self.workers: list[_Worker] = []
+
+    def _application(self) -> Seawall:
+        app = Seawall(
+            "sqlite://",
+            config=os.devnull,
+            policies=[PATIENT],
+            lease_seconds=LEASE_SECONDS,
+            poll_seconds=POLL_SECONDS,
+        )
+        dice = self.dice
+
+        def may_fail() -> None:
+            if dice.random() < 0.25:
+                raise FaultError(dice.choice((FaultCode.UNAVAILABLE, FaultCode.TIMEOUT)), "dice")
+
+        @app.task(policy=PATIENT, timeout_seconds=20)
+        def plain(n: int) -> int:
+            may_fail()
+            return n
+
+        @app.task(policy=PATIENT, upstream="service", timeout_seconds=20)
+        def calls(n: int) -> int:
+            may_fail()
+            return n
+
+        app.pipeline("both", [plain, calls])
+        return app
+
+    # --- trouble ------------------------------------------------------------------------------
+
+    @property
+    def troubled(self) -> bool:
+        return self.clock.monotonic() < TROUBLE_SECONDS
+
+    def loses_answer(self) -> bool:
+        loses, self._loses = self._loses, False
+        return loses
+
+    @contextmanager
+    def struck(self) -> "Iterator[None]":
+        """Whatever is asked of the store here may go wrong, at any of its statements."""
+        if self.troubled and self.dice.random() < 0.12:
+            self._strike = self.dice.choice(("died", "error", "error", "lost answer"))
+            self._strike_at = self.dice.randint(1, 14)
+            self._loses = self._strike == "lost answer"
+            if self._loses:
+                self.report.trouble["lost answer"] += 1
+                self._strike_at = 0
+        try:
+            yield
+        finally:
+            self._strike_at, self._loses = 0, False
+
+    def _passing(self, _cursor: apsw.Cursor, _statement: str, _values: object) -> bool:
+        """Called before each statement of the database."""
+        if self._strike_at:
+            self._strike_at -= 1
+            if not self._strike_at:
+                self.report.trouble[self._strike] += 1
+                if self._strike == "died":
+                    raise DiedError
+                raise self.dice.choice(_ERRORS)("struck")
+        return True
+
+    def _misfortune(self, worker: _Worker) -> None:
+        """Between two steps a worker may die, or stand still for long; the clock may jump."""
+        if not self.troubled or (lot := self.dice.random()) >= 0.03:
+            return
+        if lot < 0.01:
+            self.report.trouble["killed"] += 1
+            raise DiedError
+        if lot < 0.02:
+            self.report.trouble["stood still"] += 1
+            stood = self.dice.uniform(1, 3 * LEASE_SECONDS)
+            worker.stands_until = self.clock.monotonic() + stood
+        else:
+            self.report.trouble["clock jumped"] += 1
+            self.clock.jump(self.dice.choice((-300, -30, -5, 5, 30, 300)))
+
+    def _dies(self, worker: _Worker) -> None:
+        """Everything that only it knew is gone; another is started after a while."""
+        worker.dead = True
+        for handler in worker.handlers.values():
+            handler.context.run(handler.life.close)
+        later = self.clock.monotonic() + self.dice.uniform(0.1, 10)
+        self.plan(later, _BIRTH, None, None)
+
+    # --- time ---------------------------------------------------------------------------------
+
+    def plan(self, at: float, kind: int, worker: _Worker | None, what: object) -> None:
+        self._order += 1
+        heappush(self._events, (at, self._order, kind, worker, what))
+
+    def started(self, token: Token) -> None:
+        self._starts[token] += 1
+        if self._starts[token] > 1:
+            raise BrokenPromiseError(f"once: {token} was started twice")
+
+    def run(self) -> Report:
+        """Live until every job has ended; `BrokenPromiseError` where something did not hold."""
+        with self.backend.lending() as (connection, _):
+            pass
+        with self.app.replaced(self.store, self.clock, self.dice):
+            self._ask_for_jobs()
+            connection.exec_trace = self._passing
+            for _ in range(WORKERS):
+                self._born()
+            for step in range(MOST_STEPS):
+                self.report.steps = step
+                if step % LOOK_EVERY == 0:
+                    self._look()
+                    if self._all_ended():
+                        break
+                at, _, kind, worker, what = heappop(self._events)
+                if at > LONGEST_SECONDS:
+                    break
+                self.clock.pass_until(at)
+                self._happens(kind, worker, what)
+            connection.exec_trace = None
+        self.report.seconds = self.clock.monotonic()
+        self._look()
+        self._need_ends()
+        self.backend.close()
+        return self.report
+
+    def _ask_for_jobs(self) -> None:
+        plain, calls = self.app.tasks["plain"], self.app.tasks["calls"]
+        both = self.app.tasks["both"]
+        for n in range(self._jobs):
+            (plain, calls, both)[n % 3].enqueue(n)
+
+    def _born(self) -> None:
+        self._names += 1
+        worker = _Worker(self, f"w{self._names}")
+        self.workers = [each for each in self.workers if not each.dead] + [worker]
+        now = self.clock.monotonic()
+        self.plan(now, _BEAT, worker, None)
+        self.plan(now + self.dice.uniform(0, 5), _UPKEEP, worker, 0)
+        worker.step(Woken(look=True))
+
+    def _happens(self, kind: int, worker: _Worker | None, what: Any) -> None:
+        if worker is None:
+            self._born()
+            return
+        if worker.dead:
+            return
+        if worker.stands_until > self.clock.monotonic():
+            self.plan(worker.stands_until, kind, worker, what)
+            return
+        try:
+            self._misfortune(worker)
+            self._lives(kind, worker, what)
+        except DiedError:
+            self._dies(worker)
+
+    def _lives(self, kind: int, worker: _Worker, what: Any) -> None:
+        now = self.clock.monotonic()
+        if kind == _WAKE:
+            if what == worker.wake_no and not worker.core.turning:
+                worker.step(Woken())
+        elif kind == _TURN:
+            with self.struck():
+                came_of_it = worker.turns.carried_out(what)
+            worker.step(*came_of_it)
+        elif kind == _END:
+            worker.ends(what)
+            worker.step()
+        elif kind == _BEAT:
+            self.plan(now + LEASE_SECONDS / BEATS_IN_A_LEASE, _BEAT, worker, None)
+            self._asks(worker.beats.appear, worker.beats.renew, worker.governor.restate)
+            if worker.inbox:
+                worker.step()
+        else:
+            self.plan(now + 5.0, _UPKEEP, worker, what + 1)
+            keep = worker.upkeep
+            self._asks(keep.reclaim, keep.expire, *([keep.straighten] if what % 6 == 5 else []))
+
+    def _asks(self, *signs: Any) -> None:
+        """What the threads beside the clerk do; a store that is away is asked again later."""
+        for sign in signs:
+            try:
+                with self.struck():
+                    sign()
+            except StoreError:
+                continue
+
+    # --- what must hold -----------------------------------------------------------------------
+
+    def _look(self) -> None:
+        strike, self._strike_at = self._strike_at, 0
+        violations = self.store.verify().violations
+        self._strike_at = strike
+        for each in violations:
+            raise BrokenPromiseError(f"verify: {each.rule}: {each.promise} (jobs {each.jobs})")
+
+    def _all_ended(self) -> bool:
+        counts = self.store.counts()
+        return all(not count for state, count in counts.items() if state not in FINISHED)
+
+    def _need_ends(self) -> None:
+        states = self.store.counts()
+        self.report.states = Counter({str(state): n for state, n in states.items() if n})
+        left = {str(state): n for state, n in states.items() if n and state not in FINISHED}
+        if left:
+            raise BrokenPromiseError(f"all end: after {self.report.seconds:.0f} s there are {left}")
+        if sum(states.values()) != self._jobs:
+            raise BrokenPromiseError(f"all end: {sum(states.values())} jobs of {self._jobs}")
+        for job_id, job in self.store.jobs(list(range(1, self._jobs + 1))).items():
+            if str(job.state) == "succeeded" and not self.effects[job_id]:
+                raise BrokenPromiseError(f"effects: job {job_id} succeeded, and nothing was done")
+
+
+def run_seed(seed: int, *, jobs: int = JOBS) -> Report:
+    """Run the whole system once; `BrokenPromiseError`, with the seed, where a promise is broken."""
+    silent, LOGGER.disabled = LOGGER.disabled, True
+    try:
+        return System(seed, jobs=jobs).run()
+    except BrokenPromiseError as broken:
+        raise BrokenPromiseError(f"seed {seed}: {broken}") from None
+    finally:
+        LOGGER.disabled = silent
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run many seeds; the first that breaks a promise is named, and is the exit code 1."""
+    parser = argparse.ArgumentParser(prog="python -m seawall.simulate.system", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="jobs in each")
+    chosen = parser.parse_args(given)
+    trouble: Counter[str] = Counter()
+    for seed in range(chosen.first, chosen.first + chosen.seeds):
+        try:
+            trouble += run_seed(seed, jobs=chosen.jobs).trouble
+        except BrokenPromiseError as broken:
+            again = f"python -m seawall.simulate.system --first {seed} --seeds 1"
+            sys.stderr.write(f"{broken}\nagain: {again} --jobs {chosen.jobs}\n")
+            return 1
+    told = ", ".join(f"{count:,} × {name}" for name, count in sorted(trouble.items()))
+    sys.stdout.write(f"{chosen.seeds:,} seeds, every promise held through {told}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
