@@ -7,10 +7,10 @@ SYNC   := $(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python req
 LOCK   := $(BIN)/uv --system-certs pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check tests format lock bench docs schema clean
+.PHONY: help setup demo test check tests format lock bench docs simulations schema clean
 
 help:  ## list these commands
-	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.fresh  ## build .venv with everything (does nothing when it is fresh)
 
@@ -41,6 +41,9 @@ format: setup  ## rewrite the code in the project's format
 
 docs: setup  ## write the generated parts of docs/ anew from the code
 	@$(BIN)/python tools/generate_docs.py
+
+simulations: setup  ## run the simulations of docs/simulator.md anew (some minutes)
+	@$(BIN)/python tools/simulate_docs.py
 
 schema: setup  ## write each store's schema.sql anew from its migrations
 	@$(BIN)/python tools/generate_schema.py

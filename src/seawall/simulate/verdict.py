@@ -13,6 +13,8 @@ _WORDS = {
 """What less of a figure is called, which is better, and what more."""
 _WORTH_SAYING = 0.02
 """A smaller difference is none, however sure it is."""
+_LEAST_WORTH_SAYING = 1.0
+"""No shares of less than a second, or a call."""
 
 
 def verdict(comparison: Comparison) -> list[str]:
@@ -64,7 +66,7 @@ def _losses(result: Result) -> str:
 
 def _change(new: Spread | None, old: Spread | None) -> float | None:
     """By which share it differs; None where that may be chance, or is not worth a word."""
-    if new is None or old is None or not old.mean:
+    if new is None or old is None or old.mean < _LEAST_WORTH_SAYING:
         return None
     if new.low <= old.high and old.low <= new.high:
         return None
