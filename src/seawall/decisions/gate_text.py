@@ -6,7 +6,7 @@ cannot be read is a new gate: it must not stop the work.
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from seawall.decisions import limits as bounds
@@ -17,17 +17,24 @@ from seawall.decisions.tally import Tally
 
 def written(gate: Gate) -> str:
     """As text, without what is as usual."""
-    state = asdict(gate.breaker)
-    usual = asdict(BreakerState())
+    state = {name: getattr(gate.breaker, name) for name in _KEPT}
     told: dict[str, Any] = {
-        "breaker": {name: found for name, found in state.items() if found != usual[name]},
+        "breaker": {name: found for name, found in state.items() if found != _KEPT[name]},
         "why": gate.why,
         "limits": bounds.as_data(gate.limits),
         "owners": {owner: bounds.as_data(each) for owner, each in gate.owners},
         "retries": gate.retries.slices,
         "stopped": dict(gate.stopped),
     }
-    return json.dumps({name: found for name, found in told.items() if found})
+    return json.dumps({name: found for name, found in told.items() if found}, default=asdict)
+
+
+_KEPT = {
+    each.name: getattr(BreakerState(), each.name)
+    for each in fields(BreakerState)
+    if each.name != "tally"  # what was seen is told each time
+}
+"""What is written down of a breaker, where it is not as usual."""
 
 
 def read(text: str) -> Gate:

@@ -12,7 +12,7 @@ from itertools import count
 
 from seawall.model import Lane, Token
 from seawall.simulate.scenario import UPSTREAM
-from seawall.store import Claim, Observation, Observed, Wanted, Watched
+from seawall.store import Claim, Observation, Observed, Presence, Present, Wanted, Watched
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 """When every simulation begins, by the store's clock."""
@@ -43,12 +43,19 @@ class VirtualClock:
         raise AssertionError(f"nobody sleeps in virtual time: {seconds}")
 
 
+def _present(name: str) -> Present:
+    presence = Presence(
+        worker=name, host="simulated", pid=1, version="0", queues=None, tasks=(TASK,), concurrency=1
+    )
+    return Present(presence, _LONG_AGO, _LONG_AGO)
+
+
 class Books:
     """What the workers share."""
 
     def __init__(self, clock: VirtualClock, workers: int) -> None:
         self._clock = clock
-        self._alive = [object()] * workers
+        self._alive = [_present(f"w{number}") for number in range(workers)]
         self.first: deque[int] = deque()
         """Jobs that are due and never failed, or that fail without being counted."""
         self.again: deque[int] = deque()
@@ -69,7 +76,7 @@ class Books:
     def watched(self) -> list[Watched]:
         return self._watched
 
-    def workers(self, *, within_seconds: float) -> list[object]:  # noqa: ARG002 - none of them dies
+    def workers(self, *, within_seconds: float) -> list[Present]:  # noqa: ARG002 - none of them dies
         return self._alive
 
     def observe(self, observations: Sequence[Observation]) -> None:
@@ -139,8 +146,11 @@ class MemoryDesk:
     def observed(self, *, within_seconds: float) -> list[Observed]:
         return self._books.observed(UPSTREAM, within_seconds=within_seconds)
 
-    def workers(self, *, within_seconds: float) -> int:
-        return len(self._books.workers(within_seconds=within_seconds))
+    def workers(self, *, within_seconds: float) -> list[Present]:
+        return self._books.workers(within_seconds=within_seconds)
+
+    def lanes(self) -> list[Lane]:
+        return [FIRST, AGAIN]
 
     def claim(self, wanted: Wanted) -> list[Claim]:
         return self._books.take(wanted, self.now)

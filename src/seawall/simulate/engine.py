@@ -105,7 +105,7 @@ class _Worker:
     def under_way(self, upstream: str) -> Mapping[str, int]:  # noqa: ARG002 - there is only one
         return {"": self.mine} if self.mine else {}
 
-    def take(self, claims: Sequence[Claim]) -> None:
+    def take(self, claims: Sequence[Claim], use_by: float) -> None:  # noqa: ARG002 - they begin at once
         self.mine += len(claims)
         self.tokens.update(claim.token for claim in claims)
 
@@ -163,7 +163,7 @@ class _Run:
                 hands=worker,
                 poke=lambda: None,
             )
-            governor.active = True
+            governor.watches.active = True
             worker.governor = governor
         return workers
 
@@ -267,7 +267,9 @@ class _Run:
             worker.mine -= 1
             if token.job_id:
                 worker.tokens.discard(token)
-            charged = governor.saw(UPSTREAM, fault, took, token=token, retry=retry)
+            charged = governor.seeing.call_ended(
+                UPSTREAM, fault, took, token=token, retry=retry, says_nothing=False
+            )
         record.busy_seconds += took
         if fault is None:
             record.succeeded += 1
@@ -324,7 +326,7 @@ class _Run:
             for _ in range(min(worker.free, len(books.first))):
                 self._start(now, worker, books.first.popleft(), _NOTHING)
             return
-        books.observe(governor.observations())
+        books.observe(governor.seeing.observations())
         free, again_at = worker.free, None
         claims: list[Claim] = []
         if governor.starved and free:
@@ -339,7 +341,7 @@ class _Run:
             attended = governor.attend(max(0, free - len(plain)), looking=free > 0)
             worker.mine -= len(plain)
             claims, again_at = attended.claims, attended.again_at
-        if plain and UPSTREAM in governor.shut()[0]:
+        if plain and UPSTREAM in governor.watches.shut()[0]:
             books.first.extendleft(reversed(plain))
             plain = []
         for claim in claims:

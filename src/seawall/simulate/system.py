@@ -18,6 +18,7 @@ What must hold, at every look and in the end:
 
 import argparse
 import asyncio
+import math
 import os
 import random
 import sys
@@ -261,19 +262,20 @@ class _Worker:
     def under_way(self, upstream: str) -> dict[str, int]:
         return self.core.under_way(upstream)
 
-    def take(self, claims: Sequence[Claim]) -> None:
-        self.core.coming(claims)
+    def take(self, claims: Sequence[Claim], use_by: float) -> None:
+        self.core.coming(claims, use_by)
 
     def has(self, token: Token) -> bool:
         return self.core.has(token)
 
-    def work(self, claim: Claim, claimed_at: float) -> Work:
-        witness = self.governor if claim.lane.upstream else None
+    def work(self, claim: Claim, claimed_at: float, use_by: float = math.inf) -> Work:
+        witness = self.governor.seeing if claim.lane.upstream else None
         return begun(
             self.system.app,
             claim,
             lease_seconds=LEASE_SECONDS,
             claimed=claimed_at,
+            use_by=use_by,
             witness=witness,
         )
 
@@ -292,8 +294,8 @@ class _Worker:
     def _obey(self, action: Action, now: float) -> None:
         system = self.system
         match action:
-            case Start(claim, claimed_at):
-                self._start(claim, claimed_at, now)
+            case Start():
+                self._start(action, now)
             case Abort(token, why):
                 self.handlers[token].work.stop = why
                 self._go_on(token, asyncio.CancelledError())
@@ -306,9 +308,10 @@ class _Worker:
             case Exit():
                 self.dead = True
 
-    def _start(self, claim: Claim, claimed_at: float, now: float) -> None:
+    def _start(self, start: Start, now: float) -> None:
+        claim = start.claim
         self.system.started(claim.token)
-        work = self.work(claim, claimed_at)
+        work = self.work(*start)
         handler = _Handler(work, carry_out(work, self._invoke), copy_context())
         self.handlers[claim.token] = handler
         handler.go_on()
@@ -336,7 +339,7 @@ class _Worker:
             self.turns.told(end, handler.work.current.said)
             self.turns.forget_unless_ours(token)
             self.inbox.append(Ended(token, end.write))
-            if self.governor.active and self.governor.take_shut():
+            if self.governor.active and self.governor.watches.take_shut():
                 self.inbox.extend(self.turns.shut())
         else:
             raise AssertionError("a handler waits once")
