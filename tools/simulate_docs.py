@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,19 +83,19 @@ def shown(words: list[str]) -> str:
 
 
 def main() -> int:
+    """Each part is written as soon as it is known; names as arguments are the only ones made."""
     PICTURES.mkdir(exist_ok=True)
-    wanted = sys.argv[1:]
-    text = PAGE.read_text("utf-8")
-
-    def made(part: "re.Match[str]") -> str:
-        name = part[2]
-        if wanted and name not in wanted:
-            return part[0]
+    names = [part[2] for part in PART.finditer(PAGE.read_text("utf-8"))]
+    for name in sys.argv[1:] or names:
         print(name, flush=True)
-        return f"{part[1]}{contention() if name == 'contention' else compared(name)}{part[3]}"
-
-    PAGE.write_text(PART.sub(made, text), "utf-8")
+        told = contention() if name == "contention" else compared(name)
+        text = PAGE.read_text("utf-8")
+        PAGE.write_text(PART.sub(partial(_filled, name, told), text), "utf-8")
     return 0
+
+
+def _filled(name: str, told: str, part: "re.Match[str]") -> str:
+    return f"{part[1]}{told}{part[3]}" if part[2] == name else part[0]
 
 
 if __name__ == "__main__":

@@ -85,10 +85,12 @@ def test_a_fleet_that_never_takes_jobs_back_is_caught(monkeypatch):
 def test_a_store_that_does_not_count_tries_is_caught():
     def careless(seed):
         made = System(seed)
+        sound = made.backend._sql
         made.backend._sql = {
-            name: sql.replace("tries = tries + :counted", "tries = tries")
-            for name, sql in made.backend._sql.items()
+            name: sql.replace("tries = tries + given.counted", "tries = tries")
+            for name, sql in sound.items()
         }
+        assert made.backend._sql != sound
         return made
 
     assert "verify" in first_broken(range(5), careless)

@@ -207,6 +207,8 @@ def _rule(x1: float, x2: float, y1: float, y2: float) -> str:
 
 
 def _label(x: float, y: float, words: str, anchor: str) -> str:
+    if anchor == "middle" and x > _WIDTH - 2 * _BOTTOM:  # it would be cut off
+        x, anchor = _WIDTH - 2, "end"
     return f'<text class="soft" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{words}</text>'
 
 
