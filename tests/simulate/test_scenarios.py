@@ -1,6 +1,7 @@
 """Scenarios from files, and what the command makes of them."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -8,7 +9,7 @@ from typer.testing import CliRunner
 from seawall.cli import app
 from seawall.errors import ConfigurationError
 from seawall.simulate import Choice, Load, Phase, Scenario, compare, load_scenario, verdict
-from seawall.simulate.pictures import whole
+from seawall.simulate.pictures import flat, whole
 from seawall.simulate.scenario_data import phase_of, seconds_of, shipped
 
 SMALL = """
@@ -124,6 +125,24 @@ def test_the_command_compares_in_words_figures_and_pictures(tmp_path):
     assert "<script" not in text
     assert "http" not in text.replace("http-equiv", "")
     assert picture.read_text("utf-8").startswith("<svg")
+
+
+def test_pictures_are_drawn_as_png_for_what_knows_no_svg(tmp_path):
+    picture, drawn = tmp_path / "a.svg", tmp_path / "a.png"
+    path = written(tmp_path, SMALL)
+    simulated(path, "--seeds", 1, "--svg", picture, "--png", drawn)
+    assert not re.search(r"var\(|@media|--c", flat(picture.read_text("utf-8")))
+    data = drawn.read_bytes()
+    assert data.startswith(b"\x89PNG")
+    assert int.from_bytes(data[16:20]) == 2 * 720
+    assert len(data) > 10_000
+
+
+def test_png_without_its_extra_is_refused_before_anything_is_simulated(tmp_path, monkeypatch):
+    monkeypatch.setattr("seawall.cli.simulate.find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'seawall\[png\]'"):
+        simulated(written(tmp_path, SMALL), "--png", tmp_path / "a.png")
+    assert not (tmp_path / "a.png").exists()
 
 
 def test_the_same_command_prints_the_same(tmp_path):

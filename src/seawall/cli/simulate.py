@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -26,7 +27,7 @@ from seawall.simulate import (
     verdict,
 )
 from seawall.simulate.contention import KINDS
-from seawall.simulate.pictures import whole
+from seawall.simulate.pictures import flat, whole
 from seawall.simulate.results import FIGURES
 from seawall.simulate.scenario import UPSTREAM
 from seawall.simulate.scenario_data import phase_of, seconds_of, shipped
@@ -105,6 +106,9 @@ def simulate(  # noqa: PLR0917 - Typer turns each into an option
         Path | None, typer.Option(metavar="FILE", help="Write a page with pictures.")
     ] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the pictures.")] = None,
+    png: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the pictures for what knows no SVG.")
+    ] = None,
     clients: Annotated[
         int | None, typer.Option(help="With contention: clients that update one record.")
     ] = None,
@@ -125,6 +129,8 @@ def simulate(  # noqa: PLR0917 - Typer turns each into an option
         return
     if (clients, runs, backoff) != (None, None, None):
         raise ConfigurationError("--clients, --runs and --backoff are of: simulate contention")
+    if png is not None:
+        _need_png()  # before anything takes its time
     found = configuration.load(config)
     base = _base(
         scenario,
@@ -153,12 +159,25 @@ def simulate(  # noqa: PLR0917 - Typer turns each into an option
         html.write_text(page(comparison, command), "utf-8")
     if svg is not None:
         svg.write_text(whole(comparison), "utf-8")
+    if png is not None:
+        png.write_bytes(_raster(whole(comparison)))
     if as_json:
         show.print_json(comparison.as_data())
     else:
         _print(comparison)
-        for file in filter(None, (html, svg)):
+        for file in filter(None, (html, svg, png)):
             show.hint(f"written: {file}")
+
+
+def _need_png() -> None:
+    if find_spec("resvg_py") is None:
+        raise ConfigurationError("--png needs an extra: pip install 'seawall[png]'; or use --svg")
+
+
+def _raster(svg: str) -> bytes:
+    import resvg_py  # noqa: PLC0415 - an extra
+
+    return bytes(resvg_py.svg_to_bytes(svg_string=flat(svg), zoom=2.0))
 
 
 # --- what is simulated ----------------------------------------------------------------------------

@@ -4,6 +4,7 @@ Drawn with the classes of `STYLE`, so that a page or a file of its own shows the
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
@@ -87,6 +88,20 @@ def whole(comparison: Comparison) -> str:
         f' width="{_WIDTH}" height="{height}"><style>{STYLE}{_ALONE}</style>'
         f"{''.join(drawn)}</svg>\n"
     )
+
+
+def flat(svg: str) -> str:
+    """The same in light colours, for programs that know neither variables nor media in styles."""
+    svg = svg.replace(_ALONE, "\n.ground { fill: #fbfbfa; }\n")
+    for style in re.findall(r"[^{}]+{ \w+: var\(--c\); }", STYLE):
+        svg = svg.replace(style, "")
+    svg = re.sub(r"\.sim \.(c\d) { --c: (#\w+); }", _coloured, svg)
+    return re.sub(r"var\(--\w+, (#\w+)\)", r"\1", svg)
+
+
+def _coloured(found: re.Match[str]) -> str:
+    name, colour = found.groups()
+    return f".sim .line.{name} {{ stroke: {colour}; }} .sim .box.{name} {{ fill: {colour}; }}"
 
 
 def state_words() -> list[tuple[str, str]]:
