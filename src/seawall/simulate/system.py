@@ -17,20 +17,15 @@ What must hold, at every look and in the end:
 """
 
 import argparse
-import asyncio
-import math
 import os
 import random
 import sys
-from collections import Counter, deque
-from collections.abc import Coroutine, Generator, Sequence
-from contextlib import contextmanager, nullcontext
-from contextvars import Context, copy_context
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from functools import partial
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
@@ -38,45 +33,36 @@ from seawall.app import Seawall
 from seawall.decisions.backoff import Backoff
 from seawall.decisions.policy import Policy
 from seawall.decisions.rule import Rule
-from seawall.errors import FaultError, SeawallError, StoreError, StoreUnavailableError
-from seawall.execute import End, Work, begun, carry_out
+from seawall.errors import FaultError, SeawallError, StoreError
 from seawall.faults import FaultCode
 from seawall.model import Token
+from seawall.simulate.system_worker import (
+    BEAT,
+    BIRTH,
+    END,
+    LEASE_SECONDS,
+    TURN,
+    UPKEEP,
+    WAKE,
+    JumpingClock,
+    Worker,
+)
 from seawall.states import FINISHED
-from seawall.store import Claim, Presence, Wanted
 from seawall.store.ledger import Ledger
 from seawall.store.migrate import bring_up
 from seawall.store.sqlite import SqliteBackend
 from seawall.telemetry import LOGGER
-from seawall.worker.beats import BEATS_IN_A_LEASE, Beats
-from seawall.worker.core import Core
+from seawall.worker.beats import BEATS_IN_A_LEASE
 from seawall.worker.events import (
-    Abort,
-    Action,
-    Ended,
-    Event,
-    Exit,
-    Rest,
-    Start,
-    Taken,
-    Turn,
     Woken,
 )
-from seawall.worker.governor import Governor
-from seawall.worker.news import News
-from seawall.worker.slots import limit_of
-from seawall.worker.turns import Turns
-from seawall.worker.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from seawall.store import Store
 
-LEASE_SECONDS = 20.0
 POLL_SECONDS = 3.0
 WORKERS = 3
-CONCURRENCY = 3
 JOBS = 12
 TROUBLE_SECONDS = 60.0
 """After so long nothing goes wrong any more: what is left must come to its end."""
@@ -85,7 +71,6 @@ MOST_STEPS = 6_000
 LOOK_EVERY = 60
 """The books are looked at after so many steps."""
 _ERRORS = (apsw.BusyError, apsw.IOError, apsw.FullError)
-_WAKE, _TURN, _END, _BEAT, _UPKEEP, _BIRTH = range(6)
 
 PATIENT = Policy(
     name="patient",
@@ -110,60 +95,6 @@ class BrokenPromiseError(SeawallError):
     """Something that must hold does not; the seed shows it again."""
 
 
-class JumpingClock:
-    """A clock whose time of day may jump, in either direction; what passes is steady."""
-
-    def __init__(self) -> None:
-        self._passed = 0.0
-        self._wall = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        return self._wall + timedelta(seconds=self._passed)
-
-    def monotonic(self) -> float:
-        return self._passed
-
-    def sleep(self, seconds: float) -> None:
-        raise AssertionError(f"nobody sleeps in virtual time: {seconds}")
-
-    async def asleep(self, seconds: float) -> None:
-        raise AssertionError(f"nobody sleeps in virtual time: {seconds}")
-
-    def pass_until(self, moment: float) -> None:
-        self._passed = max(self._passed, moment)
-
-    def jump(self, seconds: float) -> None:
-        self._wall += timedelta(seconds=seconds)
-
-
-class _Pause:
-    """Where a handler waits until its virtual time is over."""
-
-    def __await__(self) -> Generator[None, None, None]:
-        yield
-
-
-class FlakyStore:
-    """A store whose answers may be lost on the way, after it has done what it was asked."""
-
-    def __init__(self, store: Ledger, system: "System") -> None:
-        self._store = store
-        self._system = system
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
-        if name not in ("settle", "exchange", "release", "renew", "reclaim", "claim"):
-            return found
-
-        def ask(*args: Any, **kwargs: Any) -> Any:
-            answer = found(*args, **kwargs)
-            if self._system.loses_answer():
-                raise StoreUnavailableError("the answer was lost")
-            return answer
-
-        return ask
-
-
 @dataclass
 class Report:
     """What came of a seed."""
@@ -173,176 +104,6 @@ class Report:
     seconds: float = 0.0
     trouble: Counter[str] = field(default_factory=Counter)
     states: Counter[str] = field(default_factory=Counter)
-
-
-class _Handler(NamedTuple):
-    """A handler under way, in a context of its own as in a thread of its own."""
-
-    work: Work
-    life: Coroutine[Any, Any, End]
-    context: Context
-
-    def go_on(self, error: BaseException | None = None) -> None:
-        if error is None:
-            self.context.run(self.life.send, None)
-        else:
-            self.context.run(self.life.throw, error)
-
-
-def _presence(name: str, tasks: Sequence[str]) -> Presence:
-    return Presence(
-        worker=name,
-        host="here",
-        pid=1,
-        version="0",
-        queues=None,
-        tasks=tuple(tasks),
-        concurrency=CONCURRENCY,
-    )
-
-
-class _Worker:
-    """A worker of production, whose loops are told by the system."""
-
-    def __init__(self, system: "System", name: str) -> None:
-        self.system = system
-        self.id = name
-        self.dead = False
-        self.stands_until = 0.0
-        self.handlers: dict[Token, _Handler] = {}
-        self.inbox: deque[Event] = deque()
-        self.wake_no = 0
-        app, clock = system.app, system.clock
-        ledger = Ledger(
-            system.backend,
-            rng=random.Random(f"{system.seed}/{name}"),
-            monotonic=clock.monotonic,
-        )
-        self.store = cast("Store", FlakyStore(ledger, system))
-        self.core = Core(
-            concurrency=CONCURRENCY,
-            poll_seconds=app.settings.poll_seconds,
-            grace_seconds=5.0,
-            lease_seconds=LEASE_SECONDS,
-            limit_of=partial(limit_of, app),
-        )
-        wanted = Wanted(name, None, tuple(sorted(app.tasks)), 1, LEASE_SECONDS)
-        self.governor = Governor(
-            app,
-            self.store,
-            wanted,
-            slots=CONCURRENCY,
-            hands=self,
-            poke=lambda: self.inbox.append(Woken(look=True)),
-        )
-        self.turns = Turns(
-            self.store,
-            self.core,
-            self.governor,
-            News(name, clock),
-            wanted=wanted,
-            prefetched=wanted.tasks,
-            work=lambda claim, _: self.work(claim, clock.monotonic()),
-            stepping=cast("Any", nullcontext()),
-        )
-        self.beats = Beats(
-            self.store,
-            name,
-            lease_seconds=LEASE_SECONDS,
-            tokens=lambda: self.core.tokens,
-            works=lambda: [each.work for each in self.handlers.values()],
-            presence=lambda: _presence(name, wanted.tasks),
-            heard=self.inbox.append,
-            restate=self.governor.restate,
-        )
-        self.upkeep = Upkeep(app, name, self.store)
-
-    # What is in its hands, as `Worker` says it.
-
-    def under_way(self, upstream: str) -> dict[str, int]:
-        return self.core.under_way(upstream)
-
-    def take(self, claims: Sequence[Claim], use_by: float) -> None:
-        self.core.coming(claims, use_by)
-
-    def has(self, token: Token) -> bool:
-        return self.core.has(token)
-
-    def work(self, claim: Claim, claimed_at: float, use_by: float = math.inf) -> Work:
-        witness = self.governor.seeing if claim.lane.upstream else None
-        return begun(
-            self.system.app,
-            claim,
-            lease_seconds=LEASE_SECONDS,
-            claimed=claimed_at,
-            use_by=use_by,
-            witness=witness,
-        )
-
-    def step(self, *events: Event) -> None:
-        """Tell the core what happened, and do what it says."""
-        now = self.system.clock.monotonic()
-        news = [*events, *(self.inbox.popleft() for _ in range(len(self.inbox)))]
-        early = [each for each in news if isinstance(each, Taken) and self.core.ending(each.token)]
-        self.inbox.extend(early)
-        for event in news:
-            if event not in early:
-                self.core.hear(event, now)
-        for action in self.core.act(now):
-            self._obey(action, now)
-
-    def _obey(self, action: Action, now: float) -> None:
-        system = self.system
-        match action:
-            case Start():
-                self._start(action, now)
-            case Abort(token, why):
-                self.handlers[token].work.stop = why
-                self._go_on(token, asyncio.CancelledError())
-            case Turn():
-                system.plan(now + system.dice.uniform(0.001, 0.05), _TURN, self, action)
-            case Rest(seconds):
-                self.wake_no += 1
-                at = now + max(0.001, seconds)
-                system.plan(at, _WAKE, self, self.wake_no)
-            case Exit():
-                self.dead = True
-
-    def _start(self, start: Start, now: float) -> None:
-        claim = start.claim
-        self.system.started(claim.token)
-        work = self.work(*start)
-        handler = _Handler(work, carry_out(work, self._invoke), copy_context())
-        self.handlers[claim.token] = handler
-        handler.go_on()
-        took = self.system.dice.choice((0.01, 0.2, 1.0, 5.0, 30.0))
-        self.system.plan(now + took, _END, self, claim.token)
-
-    async def _invoke(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        await _Pause()
-        value = work.task.function(*args, **kwargs)
-        self.system.effects[work.claim.token.job_id] += 1
-        return value
-
-    def ends(self, token: Token) -> None:
-        """The handler's time is over."""
-        if token in self.handlers:
-            self._go_on(token)
-
-    def _go_on(self, token: Token, error: BaseException | None = None) -> None:
-        handler = self.handlers[token]
-        try:
-            handler.go_on(error)
-        except StopIteration as done:
-            del self.handlers[token]
-            end: End = done.value
-            self.turns.told(end, handler.work.current.said)
-            self.turns.forget_unless_ours(token)
-            self.inbox.append(Ended(token, end.write))
-            if self.governor.active and self.governor.watches.take_shut():
-                self.inbox.extend(self.turns.shut())
-        else:
-            raise AssertionError("a handler waits once")
 
 
 class System:
@@ -368,7 +129,7 @@ class System:
             self.backend, rng=random.Random(f"{seed}"), monotonic=self.clock.monotonic
         )
         self.app = self._application()
-        self.workers: list[_Worker] = []
+        self.workers: list[Worker] = []
 
     def _application(self) -> Seawall:
         app = Seawall(
@@ -433,7 +194,7 @@ class System:
                 raise self.dice.choice(_ERRORS)("struck")
         return True
 
-    def _misfortune(self, worker: _Worker) -> None:
+    def _misfortune(self, worker: Worker) -> None:
         """Between two steps a worker may die, or stand still for long; the clock may jump."""
         if not self.troubled or (lot := self.dice.random()) >= 0.03:
             return
@@ -448,17 +209,17 @@ class System:
             self.report.trouble["clock jumped"] += 1
             self.clock.jump(self.dice.choice((-300, -30, -5, 5, 30, 300)))
 
-    def _dies(self, worker: _Worker) -> None:
+    def _dies(self, worker: Worker) -> None:
         """Everything that only it knew is gone; another is started after a while."""
         worker.dead = True
         for handler in worker.handlers.values():
             handler.context.run(handler.life.close)
         later = self.clock.monotonic() + self.dice.uniform(0.1, 10)
-        self.plan(later, _BIRTH, None, None)
+        self.plan(later, BIRTH, None, None)
 
     # --- time ---------------------------------------------------------------------------------
 
-    def plan(self, at: float, kind: int, worker: _Worker | None, what: object) -> None:
+    def plan(self, at: float, kind: int, worker: Worker | None, what: object) -> None:
         self._order += 1
         heappush(self._events, (at, self._order, kind, worker, what))
 
@@ -502,14 +263,14 @@ class System:
 
     def _born(self) -> None:
         self._names += 1
-        worker = _Worker(self, f"w{self._names}")
+        worker = Worker(self, f"w{self._names}")
         self.workers = [each for each in self.workers if not each.dead] + [worker]
         now = self.clock.monotonic()
-        self.plan(now, _BEAT, worker, None)
-        self.plan(now + self.dice.uniform(0, 5), _UPKEEP, worker, 0)
+        self.plan(now, BEAT, worker, None)
+        self.plan(now + self.dice.uniform(0, 5), UPKEEP, worker, 0)
         worker.step(Woken(look=True))
 
-    def _happens(self, kind: int, worker: _Worker | None, what: Any) -> None:
+    def _happens(self, kind: int, worker: Worker | None, what: Any) -> None:
         if worker is None:
             self._born()
             return
@@ -524,25 +285,25 @@ class System:
         except DiedError:
             self._dies(worker)
 
-    def _lives(self, kind: int, worker: _Worker, what: Any) -> None:
+    def _lives(self, kind: int, worker: Worker, what: Any) -> None:
         now = self.clock.monotonic()
-        if kind == _WAKE:
+        if kind == WAKE:
             if what == worker.wake_no and not worker.core.turning:
                 worker.step(Woken())
-        elif kind == _TURN:
+        elif kind == TURN:
             with self.struck():
                 came_of_it = worker.turns.carried_out(what)
             worker.step(*came_of_it)
-        elif kind == _END:
+        elif kind == END:
             worker.ends(what)
             worker.step()
-        elif kind == _BEAT:
-            self.plan(now + LEASE_SECONDS / BEATS_IN_A_LEASE, _BEAT, worker, None)
+        elif kind == BEAT:
+            self.plan(now + LEASE_SECONDS / BEATS_IN_A_LEASE, BEAT, worker, None)
             self._asks(worker.beats.appear, worker.beats.renew, worker.governor.restate)
             if worker.inbox:
                 worker.step()
         else:
-            self.plan(now + 5.0, _UPKEEP, worker, what + 1)
+            self.plan(now + 5.0, UPKEEP, worker, what + 1)
             keep = worker.upkeep
             self._asks(keep.reclaim, keep.expire, *([keep.straighten] if what % 6 == 5 else []))
 
