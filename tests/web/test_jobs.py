@@ -109,6 +109,18 @@ def test_a_body_that_is_no_json_is_refused(world):
 
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["detail"].startswith("body: not JSON: ")
+    assert answer.json()["detail"].endswith(", at character 1")
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", None])
+def test_a_body_that_is_not_said_to_be_json_is_told_which_header_is_missing(world, kind):
+    headers = {} if kind is None else {"content-type": kind}
+    body = b'{"task": "add", "arguments": {"a": 1}}'
+    answer = world.post("/api/jobs", "owner", content=body, headers=headers)
+
+    assert answer.status_code == 422
+    assert "send the header Content-Type: application/json" in answer.json()["detail"]
 
 
 def test_types_are_read_as_json_has_them(make_world):
@@ -149,6 +161,14 @@ def test_a_place_or_a_number_that_is_none_is_refused(world, path):
 @pytest.mark.parametrize("query", ["state=lost", "run=x", "run=9007199254740993"])
 def test_a_filter_that_is_none_is_refused(world, query):
     assert world.get(f"/api/jobs?{query}").status_code == 422
+
+
+@pytest.mark.parametrize("path", ["/api/jobs", "/api/dead-letters", "/api/runs"])
+def test_a_filter_that_a_list_does_not_know_is_refused_and_not_ignored(world, path):
+    answer = world.get(f"{path}?stat=queued")
+
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("query.stat: ")
 
 
 def test_what_no_name_can_be_is_the_name_of_nothing(world):

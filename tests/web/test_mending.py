@@ -1,5 +1,7 @@
 """Dead letters, runs, upstreams, queues, workers and stats over HTTP."""
 
+import pytest
+
 from seawall.store import Presence
 
 
@@ -35,6 +37,20 @@ def test_canaries_that_nobody_serves_hold_the_rest_back(world):
 def test_a_redrive_of_nothing_in_particular_is_refused(world):
     for body in ({}, {"jobs": []}, {"which": {}}, {"jobs": [1], "which": {"state": "open"}}):
         assert world.post("/api/dead-letters/redrive", json=body).status_code == 422
+
+
+@pytest.mark.parametrize("deed", ["redrive", "dismiss", "undismiss"])
+def test_which_letters_were_meant_is_what_a_mistake_is_told_of(world, deed):
+    rest = {"note": "dealt with"} if deed == "dismiss" else {}
+    said = {
+        "say either jobs": {},
+        "body.by_kind.which.state: ": {"which": {"state": "opn"}},
+        "body.by_number.jobs.0: ": {"jobs": ["x"]},
+    }
+    for line, body in said.items():
+        answer = world.post(f"/api/dead-letters/{deed}", json={**body, **rest})
+        assert answer.status_code == 422
+        assert line in answer.json()["detail"]
 
 
 def test_letters_are_listed_grouped_dismissed_and_opened_again(world):

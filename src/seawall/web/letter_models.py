@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool
+from pydantic import Discriminator, Field, StrictBool, Tag
 
 from seawall.faults import FaultCode
 from seawall.store import LetterState
@@ -121,6 +121,29 @@ class RedriveByNumber(ByNumber, Redriving): ...
 class RedriveByKind(ByKind, Redriving): ...
 
 
+def _aim(asked: object) -> str | None:
+    """By what letters are meant, so that a mistake is told of that way and not of both."""
+    if not isinstance(asked, dict):
+        return None
+    return "by_number" if "jobs" in asked else "by_kind" if "which" in asked else None
+
+
+OneAim = Discriminator(
+    _aim,
+    custom_error_type="no_aim",
+    custom_error_message="say either jobs, a list of numbers, or which, such as {'state': 'open'}",
+)
+
+RedriveAsked = Annotated[
+    Annotated[RedriveByNumber, Tag("by_number")] | Annotated[RedriveByKind, Tag("by_kind")], OneAim
+]
+
+
+UndismissAsked = Annotated[
+    Annotated[ByNumber, Tag("by_number")] | Annotated[ByKind, Tag("by_kind")], OneAim
+]
+
+
 class Noted(Given):
     note: Name
 
@@ -129,6 +152,11 @@ class DismissByNumber(ByNumber, Noted): ...
 
 
 class DismissByKind(ByKind, Noted): ...
+
+
+DismissAsked = Annotated[
+    Annotated[DismissByNumber, Tag("by_number")] | Annotated[DismissByKind, Tag("by_kind")], OneAim
+]
 
 
 class PileShown(Shown):

@@ -124,16 +124,27 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
-    found = [_field(each) for each in error.errors()[:MOST_ERRORS]]
+    found = [_field(request, each) for each in error.errors()[:MOST_ERRORS]]
     first = f"{found[0].where}: {found[0].what}" if found else "the request is not valid"
     return answer(_id_of(request), 422, first, code="invalid", errors=found)
 
 
-def _field(error: Mapping[str, Any]) -> FieldProblem:
-    where = ".".join(str(part) for part in error.get("loc", ()))
-    return FieldProblem(
-        where=one_line(where, longest=200), what=one_line(str(error.get("msg", "")))
-    )
+def _field(request: Request, error: Mapping[str, Any]) -> FieldProblem:
+    where = error.get("loc", ())
+    what = str(error.get("msg", ""))
+    if error.get("type") == "json_invalid":
+        why = (error.get("ctx") or {}).get("error", "it cannot be read")
+        what = f"not JSON: {why}, at character {where[-1]}"
+        where = where[:-1]
+    elif where == ("body",) and not _says_json(request):
+        what = "not read as JSON: send the header Content-Type: application/json"
+    told = ".".join(str(part) for part in where)
+    return FieldProblem(where=one_line(told, longest=200), what=one_line(what))
+
+
+def _says_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or kind.endswith("+json")
 
 
 def _of_ours(error: SeawallError) -> ProblemError:

@@ -22,6 +22,7 @@ from seawall.web.models import (
     AttemptShown,
     Done,
     FaultShown,
+    Given,
     HappeningShown,
     JobDetail,
     JobShown,
@@ -73,41 +74,41 @@ def in_a_list(ask: Callable[..., T], **how: Any) -> T:
         raise ProblemError(404, line, code="no_such_place") from None
 
 
+class JobsAsked(Given):
+    """Which jobs are listed, and where the list begins."""
+
+    state: State | None = None
+    task: Name | None = None
+    queue: Name | None = None
+    owner: Name | None = None
+    tag: Name | None = None
+    key: Name | None = None
+    run: Number | None = None
+    created_after: Moment | None = None
+    created_before: Moment | None = None
+    after: After = None
+    limit: Limit = 50
+
+
 @router.get("", response_model=Page[JobShown])
-async def list_jobs(  # noqa: PLR0917 - each is a filter
-    request: Request,
-    visitor: Reader,
-    state: State | None = None,
-    task: Name | None = None,
-    queue: Name | None = None,
-    owner: Name | None = None,
-    tag: Name | None = None,
-    key: Name | None = None,
-    run: Number | None = None,
-    created_after: Moment | None = None,
-    created_before: Moment | None = None,
-    after: After = None,
-    limit: Limit = 50,
+async def list_jobs(
+    request: Request, visitor: Reader, asked: Annotated[JobsAsked, Query()]
 ) -> Response | Page[JobShown]:
     """Jobs that match: queued ones as they are due, finished ones from the last, others from the
     newest.
     """
     house = house_of(request)
-    if visitor.only is not None and owner not in (None, visitor.only):
+    if visitor.only is not None and asked.owner not in (None, visitor.only):
         return Page(items=[], next=None)
-    if not are_names(task, queue, owner, tag, key):
+    if not are_names(asked.task, asked.queue, asked.owner, asked.tag, asked.key):
         return Page(items=[], next=None)
-    asked = {
-        "state": state, "task": task, "queue": queue, "owner": visitor.only or owner, "tag": tag,
-        "key": key, "run": run, "created_after": created_after, "created_before": created_before,
-        "after": after, "limit": limit,
-    }  # fmt: skip
+    which = dict(asked) | {"owner": visitor.only or asked.owner}
 
     def look() -> Page[JobShown]:
-        found = in_a_list(house.app.jobs, **asked)
+        found = in_a_list(house.app.jobs, **which)
         return Page(items=[JobShown.model_validate(job) for job in found.jobs], next=found.next)
 
-    return await house.shared.ask(("jobs", *asked.values()), look)
+    return await house.shared.ask(("jobs", *which.values()), look)
 
 
 @router.get("/{job_id:int}")

@@ -15,17 +15,14 @@ from seawall.redriving import Redriven
 from seawall.web.access import Operator, Reader, Visitor, Writer
 from seawall.web.house import House, house_of
 from seawall.web.letter_models import (
-    ByKind,
-    ByNumber,
-    DismissByKind,
-    DismissByNumber,
+    DismissAsked,
     DismissedShown,
     LetterGroupsShown,
     LetterShown,
     LettersListed,
-    RedriveByKind,
-    RedriveByNumber,
+    RedriveAsked,
     RedrivenShown,
+    UndismissAsked,
 )
 from seawall.web.models import Page, in_print
 from seawall.web.problems import ProblemError
@@ -96,9 +93,7 @@ async def get_letter(request: Request, visitor: Reader, job_id: JobId) -> Letter
 
 
 @router.post("/redrive")
-async def redrive(
-    request: Request, visitor: Operator, asked: RedriveByNumber | RedriveByKind
-) -> RedrivenShown:
+async def redrive(request: Request, visitor: Operator, asked: RedriveAsked) -> RedrivenShown:
     """Send failed jobs again, those named or all that match: a dry run, a canary, a rate."""
     house = house_of(request)
     jobs, which = asked.aim()
@@ -109,9 +104,7 @@ async def redrive(
 
 
 @router.post("/dismiss")
-async def dismiss(
-    request: Request, visitor: Writer, asked: DismissByNumber | DismissByKind
-) -> DismissedShown:
+async def dismiss(request: Request, visitor: Writer, asked: DismissAsked) -> DismissedShown:
     """Take dead letters for dealt with, and say why; their jobs stay failed."""
     house = house_of(request)
     by, note = visitor.name, in_print(asked.note)
@@ -119,7 +112,7 @@ async def dismiss(
 
 
 @router.post("/undismiss")
-async def undismiss(request: Request, visitor: Writer, asked: ByNumber | ByKind) -> DismissedShown:
+async def undismiss(request: Request, visitor: Writer, asked: UndismissAsked) -> DismissedShown:
     """Open dead letters again that were dismissed."""
     house = house_of(request)
     return await _decided(house, visitor, asked.aim(), house.app.undismiss)

@@ -2,14 +2,15 @@
 
 import base64
 import binascii
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 
 from seawall.runs import Run
 from seawall.standings import view_of
 from seawall.web.access import Reader, Visitor, Writer
 from seawall.web.house import House, house_of
-from seawall.web.models import Name, Page, ReasonAsked, in_print
+from seawall.web.models import Given, Name, Page, ReasonAsked, in_print
 from seawall.web.problems import ProblemError
 from seawall.web.routes.jobs import After, JobId, Limit, are_names
 from seawall.web.run_models import ReportShown, RunChanged, RunShown
@@ -17,32 +18,36 @@ from seawall.web.run_models import ReportShown, RunChanged, RunShown
 router = APIRouter(prefix="/api/runs", tags=["runs"])
 
 
+class RunsAsked(Given):
+    """Which runs are listed, and where the list begins."""
+
+    pipeline: Name | None = None
+    name: Name | None = None
+    unfinished: bool = False
+    after: After = None
+    limit: Limit = 50
+
+
 @router.get("")
 async def list_runs(
-    request: Request,
-    visitor: Reader,
-    pipeline: Name | None = None,
-    name: Name | None = None,
-    unfinished: bool = False,
-    after: After = None,
-    limit: Limit = 50,
+    request: Request, visitor: Reader, asked: Annotated[RunsAsked, Query()]
 ) -> Page[RunShown]:
     """Runs and how they stand, the newest first."""
     house = house_of(request)
-    if not are_names(pipeline, name):
+    if not are_names(asked.pipeline, asked.name):
         return Page(items=[], next=None)
 
     def read() -> Page[RunShown]:
         kept = house.store.runs(
-            pipeline=pipeline,
-            name=name,
-            unfinished=unfinished,
+            pipeline=asked.pipeline,
+            name=asked.name,
+            unfinished=asked.unfinished,
             owner=visitor.only,
-            before=None if after is None else _place(after),
-            limit=limit + 1,
+            before=None if asked.after is None else _place(asked.after),
+            limit=asked.limit + 1,
         )
-        shown = [RunShown.model_validate(view_of(house.store, each)) for each in kept[:limit]]
-        more = len(kept) > limit
+        shown = [RunShown.model_validate(view_of(house.store, one)) for one in kept[: asked.limit]]
+        more = len(kept) > asked.limit
         return Page(items=shown, next=_word(shown[-1].id) if more else None)
 
     return await house.slow.ask(read)
