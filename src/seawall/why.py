@@ -17,7 +17,7 @@ from seawall.decisions.budget import RetryBudget
 from seawall.decisions.gate import Gate
 from seawall.decisions.limits import Limits, LimitState
 from seawall.decisions.upstream import Upstream
-from seawall.model import Attempt, Job, Outcome
+from seawall.model import INLINE_WORKER, Attempt, Job, Outcome
 from seawall.states import FINISHED, State
 from seawall.store import (
     Hold,
@@ -139,14 +139,17 @@ def _running(job: Job, now: datetime) -> list[str]:
     lease = job.lease
     if lease is None or job.last_attempt_at is None:
         raise AssertionError("a running job has a lease and a start")
-    lines = [
-        (
-            f"It is running, for {ago(job.last_attempt_at, now)}, on the worker {lease.worker}"
-            f" (attempt {job.seq + 1} in all)."
-        )
-    ]
+    inline = lease.worker.startswith(INLINE_WORKER)
+    where = f"called now, as {lease.worker}" if inline else f"on the worker {lease.worker}"
+    long = ago(job.last_attempt_at, now)
+    lines = [f"It is running, for {long}, {where} (attempt {job.seq + 1} in all)."]
     if job.cancel_requested:
         lines.append("It was asked to stop, and its worker has not done so yet.")
+    if inline and lease.until > now:
+        lines.append(
+            "Its caller waits for it. Should the caller have died, workers take it in"
+            f" {ago(now, lease.until)}, when its lease lapses."
+        )
     if lease.until <= now:
         lines.append(
             f"Its lease lapsed {ago(lease.until, now)} ago: its worker was not heard of since;"

@@ -470,6 +470,18 @@ def test_a_running_job_says_where_and_for_how_long(world, task):
     assert lines(world, job) == ["It is running, for 2 min, on the worker w-1 (attempt 1 in all)."]
 
 
+def test_a_job_that_is_called_now_says_when_workers_take_it_if_its_caller_died(world, task):
+    job = task.enqueue()
+    world.store.claim(Wanted("inline:w-1", None, ("t",), 1, 35.0))
+    world.clock.advance(5)
+    where, until = lines(world, job)
+    assert where == "It is running, for 5.0 s, called now, as inline:w-1 (attempt 1 in all)."
+    assert until == (
+        "Its caller waits for it. Should the caller have died, workers take it in 30 s, when its"
+        " lease lapses."
+    )
+
+
 def test_a_running_job_that_is_to_stop_says_so(world, task):
     job = task.enqueue()
     world.store.claim(Wanted("w-1", None, ("t",), 1, 600.0))
