@@ -6,7 +6,15 @@ import pytest
 
 from seawall.faults import Fault, FaultCode
 from seawall.states import State
-from seawall.telemetry import EVENTS, LOGGER, AttemptEvent, JobEvent, emit, fault_fields
+from seawall.telemetry import (
+    EVENTS,
+    LOGGER,
+    AttemptEvent,
+    DeadLettersWait,
+    JobEvent,
+    emit,
+    fault_fields,
+)
 
 FAULT = Fault(FaultCode.RATE_LIMITED, "slow down", status=429, request_id="req-1")
 COMMON = {"task": "ask", "attempt": 1, "policy": "default@1", "duration_ms": 12}
@@ -147,6 +155,13 @@ def test_a_value_never_ends_its_field_or_its_line(value, shown, records):
     assert f"task={shown} attempt=1" in record.getMessage()
     assert record.getMessage().isprintable()
     assert record.seawall["task"] == value
+
+
+def test_several_values_are_said_one_after_the_other(records):
+    emit(DeadLettersWait(letters=2, newest=("job 2: slow", "job 1: it's gone")))
+    (record,) = records
+    assert record.getMessage().endswith(' newest="job 2: slow; job 1: it\'s gone"')
+    assert record.seawall["newest"] == ("job 2: slow", "job 1: it's gone")
 
 
 class Loud:

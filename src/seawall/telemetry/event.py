@@ -46,6 +46,6 @@ def emit(event: Event, logger: logging.Logger = LOGGER) -> None:
 
 
 def _shown(value: object) -> str:
-    text = str(value)
+    text = "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)
     plain = text.isprintable() and " " not in text and text
     return text if plain else repr(text)
