@@ -180,9 +180,10 @@ def retry(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send failed jobs again, with fresh attempts and all their history.
+    """Send failed jobs again, by their numbers. Groups, a dry run, a canary: `seawall redrive`.
 
-    Exit code 1 if one has not failed, or is not there.
+    They keep all their history and have fresh attempts. Exit code 1 if one has not failed, or is
+    not there.
     """
     with apps.opened(app, url, config, write=True) as found:
         store = found.store

@@ -62,7 +62,7 @@ def demo(folder: Folder = None) -> None:
     console.print(
         "\nNow look around yourself: [cyan]seawall demo --folder demo[/cyan] keeps its files there;"
         " then, in that folder, [cyan]seawall jobs[/cyan], [cyan]seawall job 113[/cyan],"
-        " [cyan]seawall retry 113[/cyan]."
+        " [cyan]seawall redrive 113[/cyan]."
     )
 
 
