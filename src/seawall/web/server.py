@@ -95,8 +95,8 @@ def need_authentication(app: Seawall, host: str, *, open_to_anybody: bool) -> No
         )
     if not any_access(app.store):
         raise ConfigurationError(
-            f"host {host!r:.80} is a public address and no access token stands: make one first:"
-            " seawall token create --scope operator"
+            f"host {host!r:.80} is a public address and no access token stands: make one first,"
+            " with the same --app: seawall token create --scope operator"
         )
 
 
