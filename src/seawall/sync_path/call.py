@@ -6,9 +6,10 @@ is held up; and nothing is cancelled half-way: whoever no longer waits says so b
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from seawall.answers import Answered, Done, Failed, HandedOver
 from seawall.decisions.call_now import Again, HandOver, follows
@@ -26,10 +27,13 @@ from seawall.telemetry import JobHandedOver, emit
 from seawall.worker.core import next_claim
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from seawall.sync_path.path import SyncPath
     from seawall.tasks import Request
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 INLINE_POLICY = "ai-sync"
 """What a caller goes by that names no other policy."""
@@ -83,6 +87,8 @@ class Call(Generic[R]):
         """The lease in our hands, as long as nothing was written about its end."""
         self._work: Work | None = None
         """The attempt that was begun under it."""
+        self._asking: Future[Any] | None = None
+        """What was asked aside last."""
 
     def stop(self) -> None:
         """Nobody waits for the answer any more; to be said on its loop."""
@@ -91,30 +97,40 @@ class Call(Generic[R]):
     async def answered(self) -> Answered[R]:
         """The answer."""
         try:
-            found = await self._path.aside(self._born)
+            found = await self._aside(self._born)
             while isinstance(found, _Attempt):
                 found = await self._made_and_followed(found)
             return found
         finally:
-            self._let_go()
+            self._settle_up()
+
+    async def _aside(self, function: Callable[..., T], *args: Any) -> T:
+        """What the function answers, which may have to wait for the store."""
+        asking = self._asking = self._path.asked(function, *args)
+        return await asyncio.wrap_future(asking)
+
+    def _settle_up(self) -> None:
+        """Let go, when nobody writes for us any more: a loop may end while a thread goes on."""
+        if self._asking is not None:
+            self._asking.add_done_callback(lambda _: self._let_go())
 
     async def _made_and_followed(self, attempt: _Attempt) -> _Attempt | Answered[R]:
         """One attempt, written down, and what follows it."""
         if (reason := self._reason_to_leave()) is not None:
-            self._turn = attempt.turn
-            return await self._path.aside(self._released, reason)
+            return await self._aside(self._released, reason)
         work = self._work = self._begun(attempt)
+        self._turn = None  # from here on it is in its handler's hands
         end = await self._path.handlers.run(work, attempt.turn, self._limit(work), self._stopped)
-        write, answer = await self._path.aside(self._written, work, end)
+        write, answer = await self._aside(self._written, work, end)
         if answer.result is Result.LOST or isinstance(write, Release):
-            return await self._path.aside(self._as_it_is)
+            return await self._aside(self._as_it_is)
         if isinstance(write, Advance):
-            return await self._path.aside(self._next_stage, attempt.claim, write, answer)
+            return await self._aside(self._next_stage, attempt.claim, write, answer)
         what = attempt.follows(write.fault)
         if answer.state is State.QUEUED and isinstance(what, Again):
             await self._pause(what.delay_seconds)
-            return await self._path.aside(self._taken_back, attempt.claim, what)
-        return await self._path.aside(self._ended, write, answer, what)
+            return await self._aside(self._taken_back, attempt.claim, what)
+        return await self._aside(self._ended, write, answer, what)
 
     # --- the job's birth ----------------------------------------------------------------------
 
@@ -158,10 +174,9 @@ class Call(Generic[R]):
 
     def _next(self, claim: Claim) -> _Attempt:
         """The attempt that this lease and this turn give the right to."""
-        turn, self._turn = self._turn, None
-        if turn is None:
+        if self._turn is None:
             raise AssertionError("nobody begins without a turn")
-        return _Attempt(claim._replace(tries=self._made), turn)
+        return _Attempt(claim._replace(tries=self._made), self._turn)
 
     # --- the attempt --------------------------------------------------------------------------
 

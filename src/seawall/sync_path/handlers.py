@@ -6,7 +6,7 @@ worker: its attempt ends without it, and its place at the upstream is free when 
 
 import asyncio
 from contextvars import copy_context
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seawall.execute import End, Stop, Work, carry_out, ended
 from seawall.sync_path.turn import Turn
@@ -14,6 +14,9 @@ from seawall.telemetry import ThreadLeftBehind, emit
 from seawall.worker.isolated import Pool
 from seawall.worker.runner import MOST_THREADS, awaited, called, without_waiting
 from seawall.worker.threads import Daemons
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 LET_GO_SECONDS = 1.0
 """How long a handler that was stopped may take to end before it is left behind."""
@@ -35,7 +38,7 @@ class Handlers:
 
     async def run(self, work: Work, turn: Turn, limit: Limit, stopped: asyncio.Event) -> End:
         """What is to be written about the attempt: how it ended, or that its time was over."""
-        running = self._begun(work)
+        running, in_thread = self._begun(work)
         stopping = asyncio.ensure_future(stopped.wait())
         either: set[asyncio.Future[Any]] = {running, stopping}
         first = asyncio.FIRST_COMPLETED
@@ -45,8 +48,13 @@ class Handlers:
                 work.stop = Stop.SHUTDOWN if stopped.is_set() else limit.why
                 work.current.ask_to_stop()
                 await self._stop(work, running)
-        except BaseException:
-            running.cancel()
+        except BaseException:  # its loop ends
+            work.stop = Stop.SHUTDOWN
+            if in_thread is None:
+                running.cancel()
+                running.add_done_callback(lambda _: turn.give_back())
+            elif in_thread.cancel():  # before its first step; later it tells its end itself
+                turn.give_back()
             raise
         finally:
             stopping.cancel()
@@ -54,14 +62,16 @@ class Handlers:
             return running.result()
         return self._left_behind(work, turn, running, work.stop or limit.why)
 
-    def _begun(self, work: Work) -> "asyncio.Future[End]":
+    def _begun(self, work: Work) -> tuple["asyncio.Future[End]", "Future[End] | None"]:
+        """The end to come, for whoever waits here; and as its thread has it, if it has one."""
         if work.task.is_async and not work.task.isolated:
-            return asyncio.ensure_future(carry_out(work, awaited))
+            return asyncio.ensure_future(carry_out(work, awaited)), None
         if work.task.isolated:
             self._processes.tidy()
         life = carry_out(work, self._isolated if work.task.isolated else called)
-        loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._threads, copy_context().run, without_waiting, life)
+        in_thread = self._threads.submit(copy_context().run, without_waiting, life)
+        in_thread.add_done_callback(lambda _: life.close())  # where it has not begun
+        return asyncio.wrap_future(in_thread), in_thread
 
     async def _isolated(self, work: Work, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
         def began() -> None:
@@ -104,5 +114,6 @@ class Handlers:
         return end
 
     def close(self) -> None:
-        """End the processes; threads that hang are left to the end of the program."""
+        """End processes and threads; those that hang are left to the end of the program."""
         self._processes.close()
+        self._threads.close()

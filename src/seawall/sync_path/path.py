@@ -9,7 +9,7 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,6 +41,7 @@ TURN_SECONDS = 0.2
 """For how long a caller waits for a turn at an upstream before it leaves the job to the workers."""
 MOST_ASKS = 64
 """How many calls of one process ask the store at the same time."""
+_HANDING_OVER_SECONDS = 3.0
 _CLOSING_SECONDS = 5.0
 
 
@@ -75,11 +76,14 @@ class SyncPath:
         return self.store is store and self._pid == os.getpid()
 
     def close(self) -> None:
-        """Let go of threads and processes."""
+        """Have what is called in other threads handed over, and let go of threads and processes."""
         if self._pid == os.getpid():
+            with self._starting:
+                loop = self._loop
+            if loop is not None:
+                loop.close()
             self.handlers.close()
-            if self._loop is not None:
-                self._loop.close()
+            self._asks.close()
 
     # --- the faces ----------------------------------------------------------------------------
 
@@ -93,7 +97,7 @@ class SyncPath:
             )
         call = Call(self, request)
         loop = self._started()
-        future = loop.begin(call.answered())
+        future = loop.begin(call)
         try:
             return future.result()
         except BaseException:
@@ -150,10 +154,9 @@ class SyncPath:
                 f" {self.seconds:g}, the application's own inline_seconds"
             )
 
-    async def aside(self, function: Callable[..., T], *args: Any) -> T:
-        """What the function answers, which may have to wait for the store."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._asks, copy_context().run, function, *args)
+    def asked(self, function: Callable[..., T], *args: Any) -> "Future[T]":
+        """What the function will answer in a thread, where it may wait for the store."""
+        return self._asks.submit(copy_context().run, function, *args)
 
     # --- turns at upstreams -------------------------------------------------------------------
 
@@ -210,22 +213,54 @@ class _Loop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._calls: set[Call[Any]] = set()
+        """What is under way there."""
+        self._closing = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._run, name="seawall-calls", daemon=True)
         self._thread.start()
 
-    def begin(self, life: Coroutine[Any, Any, T]) -> "Future[T]":
+    def begin(self, call: Call[R]) -> "Future[Answered[R]]":
         """Run it there; in the context of this thread."""
-        return asyncio.run_coroutine_threadsafe(life, self._loop)
+        with self._closing:  # what comes before the end is answered, and nothing comes after it
+            if self._closed:
+                raise SeawallError("the application is being closed: nothing can be called now")
+            return asyncio.run_coroutine_threadsafe(self._answered(call), self._loop)
+
+    async def _answered(self, call: Call[R]) -> Answered[R]:
+        self._calls.add(call)
+        try:
+            return await call.answered()
+        finally:
+            self._calls.discard(call)
 
     def call(self, function: Callable[[], object]) -> None:
-        self._loop.call_soon_threadsafe(function)
+        with suppress(RuntimeError):  # it has ended, and so has whatever ran there
+            self._loop.call_soon_threadsafe(function)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        self._loop.run_until_complete(self._ended())
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
+    async def _ended(self) -> None:
+        """Have every call answered: handed over, or broken off where even that takes too long."""
+        for call in self._calls:
+            call.stop()
+        under_way = asyncio.all_tasks() - {asyncio.current_task()}
+        if under_way:
+            _, late = await asyncio.wait(under_way, timeout=_HANDING_OVER_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        """Have what is under way handed over, and end."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING_SECONDS)

@@ -35,7 +35,9 @@ class Threads:
         self._calls.put((function, args))
 
     def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
+        while (call := self._calls.get()) is not None or not self._is_spare():
+            if call is None:
+                continue
             function, args = call
             try:
                 function(*args)
@@ -45,8 +47,18 @@ class Threads:
                 self._under_way -= 1
             del function, args, call  # what they hold must not outlive them
 
+    def _is_spare(self) -> bool:
+        """Whether this thread may end: not where the others are too few for what is under way."""
+        with self._lock:
+            spare = self._under_way < self._count
+            self._count -= spare
+            return spare
+
     def close(self) -> None:
-        for _ in range(self._count):
+        """Have every thread end that has nothing to do, the others when they have done it."""
+        with self._lock:
+            count = self._count
+        for _ in range(count):
             self._calls.put(None)
 
 
@@ -64,6 +76,10 @@ class Daemons(ThreadPoolExecutor):
         future: Future[T] = Future()
         self._threads_of_ours.run(_settled, future, fn, args, kwargs)
         return future
+
+    def close(self) -> None:
+        """Have the threads end, each when it has nothing more to do."""
+        self._threads_of_ours.close()
 
 
 def _settled(future: "Future[Any]", fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
