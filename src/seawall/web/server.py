@@ -18,6 +18,7 @@ from seawall.telemetry import ServerStarted, ServerStopped, ServerStopping, emit
 from seawall.web import api
 from seawall.web.guard import LOOPBACK_NAMES
 from seawall.web.house import opened
+from seawall.web.wire import Wire
 
 BACKLOG = 2_048
 MOST_GRACE_SECONDS = 30.0
@@ -39,6 +40,8 @@ class Server:
         self._uvicorn = _Quiet(
             uvicorn.Config(
                 made,
+                http=Wire,
+                ws="none",
                 log_config=None,
                 log_level="critical",  # what there is to say, events of ours say
                 access_log=False,
