@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from seawall import access
 from seawall.model import Outcome
 from seawall.store import Wanted
 
@@ -54,6 +55,17 @@ def test_owners_have_keys_of_their_own(world):
     his = ask(world, "other", key="k", arguments={"a": 2})
 
     assert (hers.status_code, his.status_code) == (201, 201)
+
+
+def test_a_slash_in_an_owners_name_makes_no_two_keys_one(world):
+    found = []
+    for owner, key, a in (("a", "b/c", 1), ("a/b", "c", 2), ("a%2Fb", "c", 3)):
+        word, _ = access.made(world.store, scope="owner", owner=owner)
+        headers = {"authorization": f"Bearer {word}", "idempotency-key": key}
+        body = {"task": "add", "arguments": {"a": a}}
+        found.append(world.client.post("/api/jobs", headers=headers, json=body).status_code)
+
+    assert found == [201, 201, 201]
 
 
 def test_a_key_that_an_applications_job_has_tells_nothing_of_it(world):

@@ -78,12 +78,17 @@ def _new_job(
 
 
 def _key(owner: str | None, given: str) -> str:
-    """Owners have keys of their own: nobody learns what another has asked for."""
+    """Owners have keys of their own: nobody learns what another has asked for.
+
+    A slash in an owner's name is written otherwise: `a/b` with `c` is not `a` with `b/c`.
+    """
     try:
         need_name("idempotency-key", given)
     except ValueError as error:
         raise ArgumentsError(str(error)) from None
-    whole = given if owner is None else f"{owner}/{given}"
+    whole = given
+    if owner is not None:
+        whole = f"{owner.replace('%', '%25').replace('/', '%2F')}/{given}"
     if len(whole) <= LONGEST_NAME and len(whole.encode()) <= MOST_NAME_BYTES:
         return whole
     return f"sha256:{hashlib.sha256(whole.encode()).hexdigest()}"
