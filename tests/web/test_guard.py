@@ -118,6 +118,24 @@ def test_wrong_tokens_are_throttled_and_right_ones_that_are_known_are_not(world)
     assert world.get("/api/jobs", "owner").status_code == 200
 
 
+def test_a_stranger_at_the_same_address_does_not_lock_out_who_was_known(world, monkeypatch):
+    assert world.get("/api/jobs", "owner").status_code == 200
+    signed_in = world.client.post("/login", data={"token": world.words["operator"]})
+    cookie = {"cookie": signed_in.headers["set-cookie"].partition(";")[0]}
+    world.client.cookies.clear()
+    wrong = {"authorization": "Bearer sw_000000000000_" + "0" * 64}
+    while world.client.get("/api/jobs", headers=wrong).status_code == 401:
+        pass
+    monkeypatch.setattr("seawall.web.access.BELIEVED_SECONDS", -1.0)
+
+    assert world.get("/api/jobs", "owner").status_code == 200
+    assert world.client.get("/api/jobs", headers=cookie).status_code == 200
+    (known,) = [each.id for each in world.store.accesses() if each.id in world.words["owner"]]
+    world.store.revoke_access(known)
+    assert world.get("/api/jobs", "owner").status_code in {401, 429}
+    assert world.get("/api/jobs", "owner").status_code == 429, "now it is a guess like any other"
+
+
 @pytest.mark.parametrize("header", ["Basic YW5uOng=", "Bearer", "Bearer nonsense", "", "Bearer é"])
 def test_what_is_no_token_is_401(world, header):
     answer = world.client.get("/api/jobs", headers={"authorization": header.encode()})

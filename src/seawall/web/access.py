@@ -99,6 +99,13 @@ class Believed:
             return None
         return found[0]
 
+    def stood(self, name: str) -> bool:
+        """Whether it stood when it was last looked for: whoever shows it does not guess."""
+        return name in self._known
+
+    def forget(self, name: str) -> None:
+        self._known.pop(name, None)
+
     def looked_up(
         self, *, digest: str | None = None, access_id: str | None = None
     ) -> Access | None:
@@ -157,11 +164,13 @@ async def _standing(
     house = house_of(request)
     found = house.believed.fresh(name)
     if found is None:
-        _need_patience(request)
+        if digest is not None and not house.believed.stood(name):  # a signed cookie is no guess
+            _need_patience(request)
         found = await house.threads.ask(
             house.believed.looked_up, digest=digest, access_id=access_id
         )
         if found is None:
+            house.believed.forget(name)
             _note_failure(request)
             raise unknown("the token is not known, has expired, or was revoked")
         house.believed.believe(name, found)
