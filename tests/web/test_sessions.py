@@ -92,8 +92,9 @@ def test_a_wrong_token_is_told_on_the_page_and_throttled(world):
     assert found[-1].headers["retry-after"]
 
 
-def test_another_site_signs_nobody_in(world):
-    assert sign_in(world, headers={"origin": "https://evil.example"}).status_code == 403
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://["])
+def test_another_site_signs_nobody_in(world, origin):
+    assert sign_in(world, headers={"origin": origin}).status_code == 403
 
 
 @pytest.mark.parametrize("body", [b"token=" + b"x" * 5_000, b"\xff", b"a=1&" * 50, b""])

@@ -138,7 +138,10 @@ def same_site(headers: Headers) -> bool:
     if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == headers.get("host", "")
+    try:
+        return origin is None or urlsplit(origin).netloc == headers.get("host", "")
+    except ValueError:  # it is none
+        return False
 
 
 def _host_name(host: str) -> str:
