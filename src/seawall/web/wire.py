@@ -36,7 +36,7 @@ class Wire(_Spoken):  # type: ignore[misc]  # which one it is depends on what is
         super().data_received(data)
         if self.cycle is not before:  # its head is here
             self._head_bytes = 0
-            self._head_timer = _ended(self._head_timer)
+            self._end_head_timer()
         elif was_whole:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES:
@@ -54,18 +54,23 @@ class Wire(_Spoken):  # type: ignore[misc]  # which one it is depends on what is
             self._read_timer = self.loop.call_later(READ_SECONDS, self._cut)
 
     def resume_writing(self) -> None:
-        self._read_timer = _ended(self._read_timer)
+        self._end_read_timer()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_timer = _ended(self._head_timer)
-        self._read_timer = _ended(self._read_timer)
+        self._end_head_timer()
+        self._end_read_timer()
         super().connection_lost(exc)
+
+    def _end_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _end_read_timer(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
 
     def _cut(self) -> None:
         self.transport.abort()
-
-
-def _ended(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
