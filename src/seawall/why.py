@@ -53,9 +53,17 @@ class Why:
 
 
 def why(
-    store: Store, job: Job, tasks: Mapping[str, Task[..., Any, Any]], upstreams: Upstreams
+    store: Store,
+    job: Job,
+    tasks: Mapping[str, Task[..., Any, Any]],
+    upstreams: Upstreams,
+    *,
+    only: str | None = None,
 ) -> Why:
-    """The reasons, from what the store knows now."""
+    """The reasons, from what the store knows now.
+
+    For an owner, `only`, they tell nothing of other owners' jobs, and name no worker.
+    """
     now = store.now()
     attempts = _latest_attempts(store, job)
     asked = tasks.get(job.task)
@@ -64,9 +72,9 @@ def why(
     if job.state in FINISHED:
         lines = _ended(job, attempts, task, now)
         if job.state is State.FAILED:
-            lines += _what_to_do(store, job, now)
+            lines += _what_to_do(store, job, now, only)
     elif job.state is State.RUNNING:
-        lines = _running(job, now)
+        lines = _running(job, now, only)
     else:
         workers = store.workers(within_seconds=ALIVE_SECONDS)
         upstream = _at_upstream(store, job, attempts, upstreams, now)
@@ -93,7 +101,7 @@ def _ended(
     return lines + _given_up(job, attempts, task)
 
 
-def _what_to_do(store: Store, job: Job, now: datetime) -> list[str]:
+def _what_to_do(store: Store, job: Job, now: datetime, only: str | None) -> list[str]:
     """What its dead letter says: who dealt with it, how often it came back, how many are alike."""
     letter = store.letters_of([job.id]).get(job.id)
     if letter is None:
@@ -106,7 +114,7 @@ def _what_to_do(store: Store, job: Job, now: datetime) -> list[str]:
         note = " ".join((letter.note or "").split())
         lines.append(f"It was dismissed {ago(letter.handled_at, now)} ago{who}: {note}")
         return [*lines, f"To send it again all the same: seawall redrive {job.id}"]
-    alike = LetterFilter(state=LetterState.OPEN, fingerprint=letter.fingerprint)
+    alike = LetterFilter(state=LetterState.OPEN, fingerprint=letter.fingerprint, owner=only)
     others = len(store.letters(alike, limit=MOST_ALIKE + 1)) - 1
     if others > 0:
         many = f"{MOST_ALIKE:,} or more others" if others >= MOST_ALIKE else times(others, "other")
@@ -135,13 +143,19 @@ def _given_up(job: Job, attempts: list[Attempt], task: Task[..., Any, Any] | Non
     return [f"The policy {policy} gave it no further attempt; tries used: {used}."]
 
 
-def _running(job: Job, now: datetime) -> list[str]:
+def _by_whom(worker: str, *, inline: bool, named: bool) -> str:
+    if inline:
+        return f"called now, as {worker}" if named else "called now"
+    return f"on the worker {worker}" if named else "on a worker"
+
+
+def _running(job: Job, now: datetime, only: str | None) -> list[str]:
     lease = job.lease
     if lease is None or job.last_attempt_at is None:
         raise AssertionError("a running job has a lease and a start")
     inline = lease.worker.startswith(INLINE_WORKER)
-    where = f"called now, as {lease.worker}" if inline else f"on the worker {lease.worker}"
     long = ago(job.last_attempt_at, now)
+    where = _by_whom(lease.worker, inline=inline, named=only is None)
     lines = [f"It is running, for {long}, {where} (attempt {job.seq + 1} in all)."]
     if job.cancel_requested:
         lines.append("It was asked to stop, and its worker has not done so yet.")

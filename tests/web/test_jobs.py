@@ -240,6 +240,20 @@ def test_attempts_name_their_worker_only_to_those_who_see_all(world):
     assert world.get(f"/api/jobs/{job}/attempts", "owner").json()[0]["worker"] is None
 
 
+def test_why_tells_an_owner_nothing_of_other_owners_and_names_no_worker(world):
+    hers, _his, running = world.failed("ann"), world.failed("bob"), world.job("ann")
+    world.store.claim(Wanted("w1", None, ["add"], 1, 60))
+
+    def why(job, role):
+        return " ".join(world.get(f"/api/jobs/{job}/why", role).json()["lines"])
+
+    assert "1 other failed alike" in why(hers, "operator")
+    assert "alike" not in why(hers, "owner")
+    assert "w1" in why(running, "operator")
+    assert "w1" not in why(running, "owner")
+    assert "running" in why(running, "owner")
+
+
 def test_why_says_it_in_words(world):
     job = world.job()
 

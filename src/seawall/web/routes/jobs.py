@@ -202,7 +202,7 @@ async def get_why(request: Request, visitor: Reader, job_id: JobId) -> WhyShown:
 
     def read() -> WhyShown:
         seen(house, visitor, job_id)
-        return WhyShown.model_validate(house.app.why(job_id))
+        return WhyShown.model_validate(house.app.why(job_id, only=visitor.only))
 
     return await house.threads.ask(read)
 
