@@ -181,6 +181,18 @@ def test_only_so_many_may_listen(server, monkeypatch):
     assert answer.headers["retry-after"]
 
 
+def test_one_token_does_not_take_the_places_of_all(server, monkeypatch):
+    monkeypatch.setattr(tail, "MOST_OF_ONE", 1)
+    with (
+        server.client("owner") as ann,
+        server.client("other") as bob,
+        ann.stream("GET", "/api/events") as first,
+        bob.stream("GET", "/api/events") as other,
+    ):
+        assert (first.status_code, other.status_code) == (200, 200)
+        assert ann.get("/api/events").status_code == 429
+
+
 def test_nobody_looks_while_nobody_listens(server, monkeypatch):
     until(lambda: not server.server._house.tail._listeners, "nobody listens")
     settled(server)

@@ -28,6 +28,8 @@ OVERLAP_SECONDS = 5.0
 MOST_BEHIND = 500
 """How many events a listener may be behind before he is dropped."""
 MOST_LISTENERS = 1_000
+MOST_OF_ONE = 100
+"""How often one token may listen at once: nobody takes the places of all."""
 MOST_OF_A_KIND = 500
 """How many events of each kind one look tells; where there are more, it says so."""
 OLDEST_SECONDS = 3_600.0
@@ -52,6 +54,8 @@ MISSED = b'event: missed\ndata: {"event":"missed"}\n\n'
 class Listener:
     """Somebody who listens: to an owner's events, or to all."""
 
+    who: str
+    """By which token."""
     only: str | None
     waiting: "asyncio.Queue[Told | None]" = field(
         default_factory=lambda: asyncio.Queue(MOST_BEHIND)
@@ -81,14 +85,18 @@ class Tail:
 
     # --- on the event loop --------------------------------------------------------------------
 
-    def join(self, only: str | None) -> Listener:
-        """Listen from now on; 503 where too many do."""
+    def join(self, who: str, only: str | None) -> Listener:
+        """Listen from now on; 503 where too many do, 429 where this one does too often."""
         if self._closed or len(self._listeners) >= self._most:
             raise ProblemError(
                 503, "too many listen already", code="busy", headers={"retry-after": "5"}
             )
+        if sum(each.who == who for each in self._listeners) >= MOST_OF_ONE:
+            raise ProblemError(
+                429, "this token listens too often already", headers={"retry-after": "5"}
+            )
         self._loop = asyncio.get_running_loop()
-        listener = Listener(only)
+        listener = Listener(who, only)
         with self._wanted:
             self._listeners.add(listener)
             self._wanted.notify()

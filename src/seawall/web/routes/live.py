@@ -89,7 +89,7 @@ async def listen(
     since = since_of(last_event_id, now)
     if last_event_id is not None and since is None:
         raise ProblemError(422, "last-event-id: expected the id of an event", code="invalid")
-    listener = house.tail.join(visitor.only)
+    listener = house.tail.join(visitor.access_id, visitor.only)
     try:
         before = None
         if since is not None:
