@@ -228,6 +228,8 @@ def test_a_key_that_is_taken_answers_as_the_job_that_has_it(app, call, upstream)
     assert len(service.calls) == 4, "none of them was called a second time"
     with pytest.raises(KeyConflictError, match="has other arguments"):
         call(look.using(key="done"), service.url, secret="other")
+    with pytest.raises(KeyConflictError, match="another owner's job: put the owner into the key"):
+        call(look.using(key="done", owner="bob"), service.url)
 
 
 class Same:

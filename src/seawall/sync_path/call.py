@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from seawall.answers import Answered, Done, Failed, HandedOver
 from seawall.decisions.call_now import Again, HandOver, follows
 from seawall.decisions.policy import Fail, Retry
-from seawall.errors import StoreError
+from seawall.errors import KeyConflictError, StoreError
 from seawall.execute import End, Ruling, Stop, Work, begun
 from seawall.faults import Fault
 from seawall.jobs import JobHandle
@@ -350,6 +350,12 @@ class Call(Generic[R]):
         """The answer that the job itself gives, which somebody else has, or had."""
         self._spare_turn()
         job = self._job.job()
+        asked = self._request.options
+        if job.owner != asked.owner:  # what it came to is for its own
+            raise KeyConflictError(
+                f"{job.task}: the key {asked.key!r:.80} is that of another owner's job: put the"
+                " owner into the key"
+            )
         if job.state is State.FAILED and job.last_fault is not None:
             return Failed(job.last_fault, self._job)
         if job.state in (State.QUEUED, State.RUNNING):
