@@ -38,7 +38,7 @@ AWAY_SECONDS = 4.0
 KILL_AT = 0.5
 """The share of the jobs that is done when the worker is killed, if it has enough to do then."""
 MANY, LATE = 5, 0.8
-LONGEST_SECONDS = 50.0
+LONGEST_SECONDS = 180.0
 _BAR = 40
 _LOOK_SECONDS = 0.1
 _FILES = Path(__file__).parent / "files"
