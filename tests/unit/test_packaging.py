@@ -47,8 +47,8 @@ def test_a_lock_has_a_hash_for_everything_and_no_address(lock):
     assert all("--hash=sha256:" in entry for entry in entries)
 
 
-def test_the_extras_are_the_five_that_are_promised():
-    assert set(EXTRAS) == {"postgres", "server", "http", "otel", "s3"}
+def test_the_extras_are_those_that_are_promised():
+    assert set(EXTRAS) == {"postgres", "server", "http", "otel", "s3", "png"}
 
 
 def test_the_core_needs_little():

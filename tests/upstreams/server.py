@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import NamedTuple, Self
 
 CLOSED = 0
@@ -132,6 +132,16 @@ def flapping(
 
 def throttling(retry_after: float) -> Behaviour:
     return lambda _: Answer(429, retry_after=retry_after)
+
+
+def at_first(many: int, does: Behaviour, then: Behaviour) -> Behaviour:
+    """So many calls are answered one way, all others the other, whoever looks on and how late."""
+    numbers = count(1)
+
+    def answers(call: Call) -> Answer:
+        return does(call) if next(numbers) <= many else then(call)
+
+    return answers
 
 
 def unauthorized() -> Behaviour:

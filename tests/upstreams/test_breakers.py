@@ -10,6 +10,7 @@ from seawall.store import Store
 from tests.upstreams import jobs
 from tests.upstreams.server import (
     Server,
+    at_first,
     dead,
     longest_silence,
     most_at_once,
@@ -122,12 +123,10 @@ def test_a_retry_after_holds_the_upstream_for_everybody(
     url: str, store: Store, server: Server, fleet: Fleet, app: Seawall
 ):
     throttled = server.service("/throttled")
-    throttled.does = well(0.02)
+    throttled.does = at_first(100, well(0.02), throttling(RETRY_AFTER_SECONDS))
     ids = enqueued(store, *[jobs.throttled.job() for _ in range(400)])
     with at_the_end(throttled):
         fleet.start(WORKERS, concurrency=SLOTS)
-        eventually(lambda: throttled.count >= 100)
-        throttled.does = throttling(RETRY_AFTER_SECONDS)
         eventually(lambda: any(call.status == 429 for call in throttled.calls()))
         told = next(call for call in throttled.calls() if call.status == 429).ended
         assert told is not None
