@@ -18,7 +18,7 @@ from stores import urls
 
 from seawall.model import Lane, NewJob, Outcome, Settlement
 from seawall.store import given, open_store, postgres_connections, statements
-from seawall.store.ledger import ATTEMPTS_REMEMBERED
+from seawall.store.claiming import ATTEMPTS_REMEMBERED
 from seawall.store.postgres import _given
 from seawall.store.values import Wanted
 
