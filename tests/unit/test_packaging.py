@@ -48,7 +48,7 @@ def test_a_lock_has_a_hash_for_everything_and_no_address(lock):
 
 
 def test_the_extras_are_those_that_are_promised():
-    assert set(EXTRAS) == {"postgres", "server", "http", "otel", "s3", "png"}
+    assert set(EXTRAS) == {"postgres", "server", "http", "otel", "s3", "png", "metrics", "webhooks"}
 
 
 def test_the_core_needs_little():
