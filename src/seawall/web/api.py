@@ -11,13 +11,18 @@ from seawall.web import problems
 from seawall.web.access import DESCRIPTION, Doorkeeper
 from seawall.web.guard import Guard
 from seawall.web.house import House
+from seawall.web.pages import jobs as job_pages
+from seawall.web.pages import overview, site
+from seawall.web.pages.people import SignInError, to_the_door
 from seawall.web.routes import asking, fleet, health, jobs, letters, live, login, runs
 
 _ABOUT = """Durable jobs that stand up to failing upstreams. Lists come in parts: give a part's \
 `next` as `after`. Whatever goes wrong is a problem (RFC 9457) with one clear line. Every answer \
 has an `x-request-id`; send your own and it is kept with the job and in the log."""
 
-_ROOMS = (jobs, asking, letters, runs, fleet, live, health, login)
+_API = (jobs, asking, letters, runs, fleet, live, health, login)
+_PAGES = (overview, job_pages)
+_ROUTERS = [*(room.router for room in (*_API, *_PAGES)), site.files]
 
 
 def created(house: House) -> FastAPI:
@@ -32,9 +37,10 @@ def created(house: House) -> FastAPI:
         generate_unique_id_function=_named,
         redirect_slashes=False,
     )
-    for room in _ROOMS:
-        api.include_router(room.router)
+    for router in _ROUTERS:
+        api.include_router(router)
     problems.told_by(api)
+    api.add_exception_handler(SignInError, to_the_door)
     api.add_middleware(Doorkeeper)
     api.add_middleware(
         Guard,
@@ -43,13 +49,14 @@ def created(house: House) -> FastAPI:
     )
     api.state.house = house
     api.state.methods_at = _methods_at
+    api.state.wrong = site.wrong
     api.openapi = lambda: _described(api)  # type: ignore[method-assign]
     return api
 
 
 def _methods_at(path: str) -> set[str]:
     """What can be done at a path, by all routes that lead there."""
-    routes = [route for room in _ROOMS for route in room.router.routes]
+    routes = [route for router in _ROUTERS for route in router.routes]
     return {
         method
         for route in routes

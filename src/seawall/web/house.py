@@ -8,6 +8,7 @@ from fastapi import Request
 
 from seawall.app import Seawall
 from seawall.store import Store
+from seawall.web.glances import Glances
 from seawall.web.intake import Intake
 from seawall.web.rates import Rates
 from seawall.web.sessions import SECRET_NAME, Sessions
@@ -36,6 +37,7 @@ class House:
     """Another way into the same store: whoever looks does not wait for whoever writes."""
     threads: Threads
     shared: Shared
+    glances: Glances
     slow: Threads
     """For what takes seconds: a canary, the report of a long run."""
     rates: Rates
@@ -74,6 +76,7 @@ def opened(app: Seawall, *, open_to_anybody: bool) -> House:
         own_store=own,
         threads=threads,
         shared=Shared(threads),
+        glances=Glances(threads),
         slow=Threads("slow", SLOW_THREADS, most_waiting=20),
         rates=Rates(rate, max(10.0, rate * BURST_SECONDS)),
         failures=Rates(1 / FAILURE_SECONDS, FAILURES),

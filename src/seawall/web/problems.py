@@ -10,7 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -26,6 +26,8 @@ from seawall.errors import (
 from seawall.redact import one_line
 
 MEDIA_TYPE = "application/problem+json"
+API = "/api/"
+"""What programs ask for; the rest is for people."""
 STORE_SECONDS = 1
 MOST_ERRORS = 20
 
@@ -94,11 +96,29 @@ def answer(
     return JSONResponse(body, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 
+def told(
+    request: Request,
+    status: int,
+    detail: str,
+    *,
+    code: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    errors: Sequence[FieldProblem] | None = None,
+) -> Response:
+    """A problem as whoever asked reads it: a page for people, JSON for programs."""
+    id_ = _id_of(request)
+    if not request.url.path.startswith(API) and "text/html" in request.headers.get("accept", ""):
+        shown: Response = request.app.state.wrong(request, status, detail, id_)
+        shown.headers.update(headers or {})
+        return shown
+    return answer(id_, status, detail, code=code, headers=headers, errors=errors)
+
+
 def _id_of(request: Request) -> str:
     return str(request.scope["state"]["request_id"])
 
 
-async def _problem(request: Request, error: Exception) -> JSONResponse:
+async def _problem(request: Request, error: Exception) -> Response:
     if not isinstance(error, ProblemError):
         raise error
     return refusal(request, error)
@@ -111,22 +131,22 @@ _SAID = {
 }
 
 
-async def _http(request: Request, error: Exception) -> JSONResponse:
+async def _http(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     detail = _SAID.get(error.status_code, one_line(str(error.detail)))
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
     if error.status_code == 405:  # whoever refused knew of one route only
         headers["allow"] = ", ".join(sorted(request.app.state.methods_at(request.url.path)))
-    return answer(_id_of(request), error.status_code, detail, headers=headers)
+    return told(request, error.status_code, detail, headers=headers)
 
 
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
     found = [_field(request, each) for each in error.errors()[:MOST_ERRORS]]
     first = f"{found[0].where}: {found[0].what}" if found else "the request is not valid"
-    return answer(_id_of(request), 422, first, code="invalid", errors=found)
+    return told(request, 422, first, code="invalid", errors=found)
 
 
 def _field(request: Request, error: Mapping[str, Any]) -> FieldProblem:
@@ -166,16 +186,14 @@ def _of_ours(error: SeawallError) -> ProblemError:
     raise error
 
 
-def refusal(request: Request, error: ProblemError | SeawallError) -> JSONResponse:
+def refusal(request: Request, error: ProblemError | SeawallError) -> Response:
     """What a request is told that is refused before it has come to its route."""
     if isinstance(error, SeawallError):
         error = _of_ours(error)
-    return answer(
-        _id_of(request), error.status, error.detail, code=error.code, headers=error.headers
-    )
+    return told(request, error.status, error.detail, code=error.code, headers=error.headers)
 
 
-async def _ours(request: Request, error: Exception) -> JSONResponse:
+async def _ours(request: Request, error: Exception) -> Response:
     if not isinstance(error, SeawallError):
         raise error
     return refusal(request, error)

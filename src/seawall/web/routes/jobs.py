@@ -125,12 +125,13 @@ def _detail(house: House, visitor: Visitor, job_id: int) -> JobDetail:
     shown["seq"] = shown.pop("attempts")
     return JobDetail(
         **shown,
-        arguments=redacted(_parsed(house.store.arguments(job_id))),
+        arguments=redacted(parsed(house.store.arguments(job_id))),
         progress=None if progress is None else ProgressShown.model_validate(progress),
     )
 
 
-def _parsed(text: str | None) -> Any:
+def parsed(text: str | None) -> Any:
+    """What was kept as JSON; text of another codec as it is."""
     try:
         return None if text is None else json.loads(text)
     except ValueError:  # of another codec
@@ -189,9 +190,9 @@ def _result(house: House, visitor: Visitor, job_id: int) -> ResultShown:
         shown.fault = FaultShown.model_validate(job.last_fault)
     text = house.store.output(job_id, job.stage)
     if text is not None and job.state is State.SUCCEEDED:
-        shown.result = _parsed(recall(text, house.app.artifacts))
+        shown.result = parsed(recall(text, house.app.artifacts))
     elif text is not None and job.state is State.SKIPPED:
-        shown.skip_reason = str(_parsed(text))
+        shown.skip_reason = str(parsed(text))
     return shown
 
 

@@ -1,0 +1,300 @@
+"""Pictures for pages, as SVG drawn here: so they are there without a script.
+
+Each takes plain values and answers markup. Colours are classes (`f-good`, `s-bad`), which the style
+gives their light and dark values. Whatever comes from others is escaped.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from markupsafe import Markup, escape
+
+from seawall.web.pages.wording import short
+
+_WIDE = 860.0
+_SHORTEST = 6.0
+
+
+def _svg(width: float, height: float, name: str, parts: Iterable[str], kind: str = "") -> Markup:
+    inside = Markup("").join(Markup(part) for part in parts)  # noqa: S704 - made below, escaped
+    return Markup(
+        '<svg class="picture {}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
+    ).format(kind, f"{width:g}", f"{height:g}", name, inside)
+
+
+# --- shares of a whole ----------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """So many of something, in a colour."""
+
+    number: float
+    name: str
+    kind: str
+
+
+def bar(name: str, parts: Sequence[Part], *, height: float = 14.0) -> Markup:
+    """A bar that is divided as the whole is."""
+    whole = sum(part.number for part in parts)
+    if whole <= 0:
+        rest = f'<rect class="f-none" width="{_WIDE}" height="{height}" rx="4"/>'
+        return _svg(_WIDE, height, f"{name}: none yet", [rest])
+    at, drawn, told = 0.0, [], []
+    for part in parts:
+        if part.number <= 0:
+            continue
+        wide = part.number / whole * _WIDE
+        title = escape(f"{part.number:,.0f} {part.name}")
+        drawn.append(
+            f'<rect class="f-{escape(part.kind)}" x="{at:.2f}" width="{max(wide - 1, 1.5):.2f}"'
+            f' height="{height}" rx="2"><title>{title}</title></rect>'
+        )
+        told.append(f"{part.number:,.0f} {part.name}")
+        at += wide
+    return _svg(_WIDE, height, f"{name}: {', '.join(told)}", drawn)
+
+
+def meter(name: str, used: float, most: float, *, kind: str = "sea") -> Markup:
+    """How much of what may be used is."""
+    part = 0.0 if most <= 0 else min(1.0, used / most)
+    return _svg(
+        _WIDE,
+        10,
+        name,
+        [
+            f'<rect class="f-none" width="{_WIDE}" height="10" rx="5"/>',
+            f'<rect class="f-{escape(kind)}" width="{part * _WIDE:.2f}" height="10" rx="5"/>',
+        ],
+    )
+
+
+# --- over time ------------------------------------------------------------------------------------
+
+
+class Line(NamedTuple):
+    """A line of a chart: a value for each time, None where there is none."""
+
+    name: str
+    kind: str
+    values: Sequence[float | None]
+    fill: bool = False
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Lines over time; a script makes more of its `data`, and the picture is there without one."""
+
+    name: str
+    times: Sequence[float]
+    """Seconds since 1970, one for each value."""
+    lines: Sequence[Line]
+
+    @property
+    def data(self) -> str:
+        """For the script."""
+        return json.dumps(
+            {
+                "x": list(self.times),
+                "lines": [
+                    {
+                        "name": each.name,
+                        "kind": each.kind,
+                        "y": list(each.values),
+                        "fill": each.fill,
+                        "unit": each.unit,
+                    }
+                    for each in self.lines
+                ],
+            },
+            separators=(",", ":"),
+        )
+
+    @property
+    def picture(self) -> Markup:
+        high, left, foot = 170.0, 40.0, 18.0
+        top = max([v for each in self.lines for v in each.values if v is not None] or [0]) or 1
+        step = (_WIDE - left) / max(1, len(self.times) - 1)
+        scale = (high - foot - 6) / top
+        drawn = [
+            f'<path class="axis" d="M{left} {high - foot}H{_WIDE}"/>',
+            f'<text x="{left - 6}" y="14" text-anchor="end">{escape(_nice(top))}</text>',
+            f'<text x="{left - 6}" y="{high - foot}" text-anchor="end">0</text>',
+        ]
+        for each in self.lines:
+            points = [
+                (left + at * step, high - foot - value * scale)
+                for at, value in enumerate(each.values)
+                if value is not None
+            ]
+            if len(points) < 2:
+                continue
+            path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+            if each.fill:
+                under = (
+                    f"{path}L{points[-1][0]:.1f} {high - foot}L{points[0][0]:.1f} {high - foot}Z"
+                )
+                drawn.append(f'<path class="wash f-{escape(each.kind)}" d="{under}"/>')
+            drawn.append(f'<path class="line s-{escape(each.kind)}" d="{path}"/>')
+        if self.times:
+            span = self.times[-1] - self.times[0]
+            drawn.append(f'<text x="{left}" y="{high - 4}">{escape(short(span))} ago</text>')
+            drawn.append(f'<text x="{_WIDE}" y="{high - 4}" text-anchor="end">now</text>')
+        return _svg(_WIDE, high, self.name, drawn)
+
+
+def _nice(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def spark(name: str, counts: Sequence[float], *, kind: str = "bad") -> Markup:
+    """A few counts, side by side, where there is little room."""
+    wide, high = 120.0, 28.0
+    top = max(counts, default=0) or 1
+    step = wide / max(1, len(counts))
+    bars = [
+        f'<rect class="f-{kind if each else "none"}" x="{at * step:.1f}"'
+        f' width="{max(1.0, step - 1):.1f}" y="{high - tall:.1f}" height="{tall:.1f}"/>'
+        for at, each in enumerate(counts)
+        for tall in [max(1.5, each / top * high)]
+    ]
+    return _svg(wide, high, name, bars, "spark")
+
+
+class Span(NamedTuple):
+    """From one time to another, in a colour."""
+
+    begin: float
+    end: float
+    name: str
+    kind: str
+
+
+def band(name: str, begin: float, end: float, spans: Sequence[Span]) -> Markup:
+    """How something was, over time."""
+    length = max(1e-9, end - begin)
+    drawn = [f'<rect class="f-none" width="{_WIDE}" height="18" rx="4"/>']
+    for each in spans:
+        left = max(0.0, (each.begin - begin) / length) * _WIDE
+        right = min(1.0, (each.end - begin) / length) * _WIDE
+        if right <= left:
+            continue
+        title = escape(f"{each.name}, {short(each.end - each.begin)}")
+        drawn.append(
+            f'<rect class="f-{escape(each.kind)}" x="{left:.2f}" height="18"'
+            f' width="{max(1.5, right - left):.2f}"><title>{title}</title></rect>'
+        )
+    drawn += [
+        f'<text x="0" y="34">{escape(short(length))} ago</text>',
+        f'<text x="{_WIDE}" y="34" text-anchor="end">now</text>',
+    ]
+    return _svg(_WIDE, 38, name, drawn)
+
+
+# --- a job's life ---------------------------------------------------------------------------------
+
+
+class Bit(NamedTuple):
+    """A piece of a job's life."""
+
+    what: str
+    """`wait`, `delay`, or `attempt`."""
+    seconds: float
+    kind: str
+    label: str
+    """Above it, where there is room."""
+    title: str
+    row: int = 0
+
+
+def timeline(name: str, bits: Sequence[Bit], rows: Sequence[str]) -> Markup:
+    """The pieces one after the other. Long ones are drawn shorter than they are, so that short ones
+    are seen: how long each was is written beside it.
+    """
+    left = 110.0 if len(rows) > 1 else 0.0
+    high, top = 46.0, 20.0
+    sizes = [_SHORTEST + math.log1p(max(0.0, bit.seconds) * 20) * 8 for bit in bits]
+    room = _WIDE - left
+    scale = room / sum(sizes) if bits else 1.0
+    drawn, at = [], left
+    for row, called in enumerate(rows):
+        y = top + row * high
+        if len(rows) > 1:
+            drawn.append(
+                f'<text class="strong" x="0" y="{y + 14:.0f}">{escape(called[:16])}</text>'
+            )
+        drawn.append(f'<path class="axis" d="M{left} {y + 10:.1f}H{_WIDE}"/>')
+    for bit, size in zip(bits, sizes, strict=True):
+        wide = size * scale
+        drawn.append(_bit(bit, at, wide, top + bit.row * high))
+        at += wide
+    return _svg(_WIDE, top + high * max(1, len(rows)), name, drawn)
+
+
+def _bit(bit: Bit, x: float, wide: float, y: float) -> str:
+    title = f"<title>{escape(bit.title)}</title>"
+    middle = x + wide / 2
+    if bit.what == "attempt":
+        drawn = (
+            f'<rect class="f-{escape(bit.kind)}" x="{x + 0.5:.1f}" y="{y}" rx="3"'
+            f' width="{max(2.0, wide - 1):.1f}" height="20">{title}</rect>'
+        )
+        below = 34
+    else:
+        kind = "delay" if bit.what == "delay" else "wait"
+        drawn = (
+            f'<path class="{kind}" d="M{x:.1f} {y + 10:.1f}h{wide:.1f}">{title}</path>'
+            f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="20" fill="transparent">'
+            f"{title}</rect>"
+        )
+        below = 4
+    if bit.label and wide >= 7.0 * len(bit.label):  # it fits
+        place = f'x="{middle:.1f}" y="{y + below:.1f}" text-anchor="middle"'
+        drawn += f"<text {place}>{escape(bit.label)}</text>"
+    return f"<g>{drawn}</g>"
+
+
+# --- a policy's delays ----------------------------------------------------------------------------
+
+
+class Delay(NamedTuple):
+    """How long is waited after a failure: at least, usually, at most."""
+
+    least: float
+    middle: float
+    most: float
+
+
+def delays(name: str, found: Sequence[Delay]) -> Markup:
+    """The wait after each failure, as a bar from the shortest to the longest."""
+    high, left, foot = 160.0, 56.0, 20.0
+    top = max((each.most for each in found), default=0.0) or 1.0
+    step = (_WIDE - left) / max(1, len(found))
+    scale = (high - foot - 16) / top
+    drawn = [
+        f'<path class="axis" d="M{left} {high - foot}H{_WIDE}"/>',
+        f'<text x="{left - 6}" y="16" text-anchor="end">{escape(short(top))}</text>',
+    ]
+    for at, each in enumerate(found):
+        drawn.append(_delay(at, each, left + (at + 0.5) * step, min(46.0, step * 0.5), scale))
+    return _svg(_WIDE, high, name, drawn)
+
+
+def _delay(at: int, each: Delay, middle: float, wide: float, scale: float) -> str:
+    """One wait: a bar from the shortest to the longest, over a faint one from the ground."""
+    ground, x = 140.0, middle - wide / 2
+    low, up = ground - each.least * scale, ground - each.most * scale
+    told = short(each.middle) if each.middle >= 1 else f"{each.middle:.2g} s"
+    title = escape(f"after failure {at + 1}: {each.least:,.3g} to {each.most:,.3g} s")
+    place = f'x="{x:.1f}" width="{wide:.1f}"'
+    return (
+        f'<rect class="f-warn wash" {place} y="{up:.1f}" height="{ground - up:.1f}"/>'
+        f'<rect class="f-warn" {place} y="{up:.1f}" height="{max(2.0, low - up):.1f}" rx="2">'
+        f"<title>{title}</title></rect>"
+        f'<text x="{middle:.1f}" y="{max(12.0, up - 5):.1f}" text-anchor="middle">'
+        f"{escape(told)}</text>"
+        f'<text x="{middle:.1f}" y="155" text-anchor="middle">{at + 1}</text>'
+    )

@@ -1,0 +1,218 @@
+"""Rendering: the templates, the frame around each page, what pages may load, and files that never
+change.
+
+A page may load this server's own style and scripts and nothing else, and its forms lead here only:
+the policy in its head says so to the browser. Whatever comes from others is escaped by the
+templates; no template marks text as safe.
+"""
+
+import hashlib
+import mimetypes
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+import seawall
+from seawall.store import AccessScope
+from seawall.web.access import Visitor
+from seawall.web.house import House, house_of
+from seawall.web.pages import pictures, wording
+from seawall.web.problems import ProblemError
+
+HERE = Path(__file__).resolve().parent.parent
+SAID = "seawall_said"
+SAID_SECONDS = 20
+LONGEST_SAID = 500
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_FOR_EVER = "public, max-age=31536000, immutable"
+_KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+files = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Somewhere the frame leads to."""
+
+    path: str
+    title: str
+    key: str
+    """Pressed after g, it leads there."""
+    all_see: bool = True
+    """Whether it is also for those who see only what is theirs."""
+
+
+PLACES = (
+    Place("/", "Overview", "o"),
+    Place("/jobs", "Jobs", "j"),
+    Place("/dead", "Dead letters", "d"),
+    Place("/runs", "Runs", "r"),
+    Place("/upstreams", "Upstreams", "u", all_see=False),
+    Place("/policies", "Policies", "p"),
+    Place("/fleet", "Queues and workers", "w", all_see=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    content: bytes
+    kind: str
+    version: str
+
+
+@cache
+def _files() -> dict[str, _File]:
+    """The files that pages load, by name: read once, and named by what is in them."""
+    found = {}
+    for path in sorted((HERE / "static").iterdir()):
+        kind = _KINDS.get(path.suffix) or mimetypes.guess_type(path.name)[0]
+        if path.suffix in _KINDS and kind is not None:
+            content = path.read_bytes()
+            version = hashlib.sha256(content).hexdigest()[:12]
+            found[path.name] = _File(content, kind, version)
+    return found
+
+
+def address(name: str) -> str:
+    """Where a file is: another one has another address, so browsers may keep it for ever."""
+    return f"/static/{name}?v={_files()[name].version}"
+
+
+@files.get("/static/{name}")
+async def get_file(name: str) -> Response:
+    """A file that pages load. For anybody: there is nothing in it but what is in the package."""
+    found = _files().get(name)
+    if found is None:
+        raise ProblemError(404, "there is nothing here")
+    headers = {"cache-control": _FOR_EVER, "etag": f'"{found.version}"'}
+    return Response(found.content, media_type=found.kind, headers=headers)
+
+
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= wording.FILTERS
+    made.globals |= {
+        "address": address,
+        "version": seawall.__version__,
+        "pictures": pictures,
+        "many": wording.many,
+    }
+    return made
+
+
+def bare(request: Request, template: str, status: int = 200, **content: Any) -> HTMLResponse:
+    """A page without a frame: for whoever is not signed in."""
+    text = _templates().get_template(template).render(request=request, **content)
+    return HTMLResponse(text, status, {"content-security-policy": POLICY})
+
+
+async def page(
+    request: Request, visitor: Visitor, template: str, status: int = 200, **content: Any
+) -> HTMLResponse:
+    """A page in its frame: where one is, where one can go, what is held, what was just done."""
+    house = house_of(request)
+    frame = await house.glances.ask(("frame", visitor.only), partial(_frame, house, visitor))
+    said = _said(request)
+    text = (
+        _templates()
+        .get_template(template)
+        .render(
+            request=request,
+            visitor=visitor,
+            may_write=visitor.scope is not AccessScope.READ_ONLY,
+            may_operate=visitor.scope is AccessScope.OPERATOR,
+            here=request.url.path,
+            places=[place for place in PLACES if place.all_see or visitor.sees_all],
+            frame=frame,
+            said=said,
+            when=partial(wording.when, now=frame.now),
+            live=request.method == "GET" and status == 200,
+            **content,
+        )
+    )
+    made = HTMLResponse(text, status, {"content-security-policy": POLICY})
+    if said is not None and "hx-request" not in request.headers:
+        made.delete_cookie(SAID, httponly=True, samesite="lax")
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What every page shows around what it is about."""
+
+    now: Any
+    letters: int
+    held: list[Any]
+    """Upstreams that are held, for whoever sees all; else no more than their names and times."""
+
+
+def _frame(house: House, visitor: Visitor) -> _Frame:
+    from seawall.web.pages.held import banners, open_letters  # noqa: PLC0415 - it renders nothing
+
+    return _Frame(
+        now=house.store.now(),
+        letters=open_letters(house, visitor),
+        held=banners(house, visitor),
+    )
+
+
+# --- what was just done ---------------------------------------------------------------------------
+
+
+def done(request: Request, to: str, said: str, *, well: bool = True) -> RedirectResponse:
+    """Lead on to a page that tells what was done, or why it was not."""
+    house_of(request).glances.forget()
+    made = RedirectResponse(to, 303)
+    word = ("+" if well else "-") + said[:LONGEST_SAID]
+    made.set_cookie(
+        SAID,
+        urlsafe_b64encode(word.encode()).decode(),
+        max_age=SAID_SECONDS,
+        httponly=True,
+        samesite="lax",
+        secure=request.url.scheme == "https",
+    )
+    return made
+
+
+def _said(request: Request) -> tuple[bool, str] | None:
+    """Whether it went well, and what is to be told of it."""
+    try:
+        word = urlsafe_b64decode(request.cookies[SAID].encode()).decode()
+    except (KeyError, ValueError):
+        return None
+    return (word[0] == "+", word[1:]) if word[:1] in ("+", "-") else None
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+_NEXT_STEPS = {
+    403: "Sign in with a token that may, or ask somebody who has one.",
+    404: "It may have been removed after its time, or belong to somebody else.",
+    409: "Somebody or something was faster: go back and look again.",
+    422: "Go back, mend it and try again.",
+    429: "Wait a moment, then reload this page.",
+    503: "Wait a moment, then reload this page. If it stays so: seawall doctor",
+}
+
+
+def wrong(request: Request, status: int, detail: str, request_id: str) -> Response:
+    """What went wrong, as a page: one line, and what to do next."""
+    step = _NEXT_STEPS.get(status, "Go back, or to the overview.")
+    return bare(request, "wrong.html", status, detail=detail, next_step=step, request_id=request_id)

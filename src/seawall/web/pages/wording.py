@@ -1,0 +1,92 @@
+"""How values read on a page: times, spans, numbers, shares, JSON.
+
+A time is told from now, with the moment itself beside it for whoever points at it; a script, where
+there is one, tells both in the viewer's own zone and keeps them true.
+"""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from seawall.decisions.explain import in_words
+
+LONGEST_JSON = 20_000
+"""Characters of a payload that a page shows; the API has all of it."""
+_NEVER = Markup('<span class="soft">–</span>')
+
+
+def count(number: float | None) -> str:
+    """A number with its thousands apart; large ones to three digits."""
+    if number is None:
+        return "–"
+    if number >= 10_000_000:
+        return f"{number / 1_000_000:,.1f} M"
+    return f"{number:,.0f}"
+
+
+def share(part: float | None, digits: int = 1) -> str:
+    return "–" if part is None else f"{part:.{digits}%}"
+
+
+def span(seconds: float | timedelta | None) -> str:
+    """A span of time, in words."""
+    if seconds is None:
+        return "–"
+    if isinstance(seconds, timedelta):
+        seconds = seconds.total_seconds()
+    if 0 < seconds < 1:
+        return f"{seconds * 1000:.3g} ms" if seconds < 0.1 else f"{seconds * 1000:.0f} ms"
+    return in_words(round(seconds, 1 if seconds < 60 else 0))
+
+
+def short(seconds: float) -> str:
+    """A span in one unit, as there is little room for."""
+    seconds = abs(seconds)
+    for size, unit in ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def when(moment: datetime | None, now: datetime) -> Markup:
+    """A time as told from now; the moment itself is its title."""
+    if moment is None:
+        return _NEVER
+    away = (moment - now).total_seconds()
+    told = f"in {short(away)}" if away > 0 else f"{short(away)} ago"
+    if abs(away) < 1:
+        told = "now"
+    utc = moment.astimezone(UTC)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        utc.isoformat(timespec="milliseconds"), f"{utc:%Y-%m-%d %H:%M:%S} UTC", told
+    )
+
+
+def exact(moment: datetime | None) -> Markup:
+    """A moment, to the second; a script puts it into the viewer's zone."""
+    if moment is None:
+        return _NEVER
+    utc = moment.astimezone(UTC)
+    return Markup('<time class="exact" datetime="{}">{}</time>').format(
+        utc.isoformat(timespec="milliseconds"), f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+    )
+
+
+def as_json(value: Any) -> Markup:
+    """A value as JSON that people can read, cut where it is too long for a page."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    if len(text) <= LONGEST_JSON:
+        return escape(text)
+    return escape(text[:LONGEST_JSON]) + Markup(
+        '\n<span class="soft">… {} more characters: the API has all of it</span>'
+    ).format(f"{len(text) - LONGEST_JSON:,}")
+
+
+def many(number: int, word: str, words: str = "") -> str:
+    """So many of something: `1 job`, `1,204 jobs`."""
+    return f"{number:,} {word if number == 1 else words or word + 's'}"
+
+
+FILTERS = {"count": count, "share": share, "span": span, "exact": exact, "as_json": as_json}
