@@ -21,7 +21,7 @@ from seawall.web.access import Visitor
 from seawall.web.house import House, house_of
 from seawall.web.pages.life import Life, life_of
 from seawall.web.pages.people import Sent, Viewer
-from seawall.web.pages.site import done, page
+from seawall.web.pages.site import page, tried
 from seawall.web.pages.wording import LONGEST_JSON
 from seawall.web.problems import ProblemError
 from seawall.web.routes import jobs as api
@@ -214,27 +214,24 @@ def _retry(house: House, visitor: Visitor, job: Job) -> tuple[bool, str]:
 @router.post("/jobs/{job_id:int}/retry")
 async def retry(request: Request, form: Sent, job_id: JobId) -> Response:
     """Send a failed job again."""
-    here = f"/jobs/{job_id}"
-    try:
-        await api.retry_job(request, form.visitor, job_id)
-    except ProblemError as error:
-        if error.status == 404:
-            raise
-        return done(request, here, error.detail, well=False)
-    except ArgumentsError as error:
-        return done(request, here, str(error), well=False)
-    return done(request, here, f"Job {job_id} was sent again, with a fresh allowance of attempts.")
+    return await tried(
+        request,
+        f"/jobs/{job_id}",
+        api.retry_job(request, form.visitor, job_id),
+        lambda _: f"Job {job_id} was sent again, with a fresh allowance of attempts.",
+    )
 
 
 @router.post("/jobs/{job_id:int}/cancel")
 async def cancel(request: Request, form: Sent, job_id: JobId) -> Response:
     """Cancel a queued job, ask a running one to stop."""
-    here = f"/jobs/{job_id}"
-    try:
-        ended = await api.cancel_job(request, form.visitor, job_id)
-    except ProblemError as error:
-        if error.status == 404:
-            raise
-        return done(request, here, error.detail, well=False)
-    said = "was cancelled" if ended.state is State.CANCELLED else "was asked to stop"
-    return done(request, here, f"Job {job_id} {said}.")
+    return await tried(
+        request,
+        f"/jobs/{job_id}",
+        api.cancel_job(request, form.visitor, job_id),
+        lambda ended: f"Job {job_id} {_ended(ended.state)}.",
+    )
+
+
+def _ended(state: State) -> str:
+    return "was cancelled" if state is State.CANCELLED else "was asked to stop"

@@ -9,22 +9,26 @@ templates; no template marks text as safe.
 import hashlib
 import mimetypes
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 import seawall
+from seawall.errors import SeawallError, StoreError
+from seawall.redact import one_line
 from seawall.store import AccessScope
 from seawall.web.access import Visitor
 from seawall.web.house import House, house_of
 from seawall.web.pages import pictures, wording
 from seawall.web.problems import ProblemError
 
+T = TypeVar("T")
 HERE = Path(__file__).resolve().parent.parent
 SAID = "seawall_said"
 SAID_SECONDS = 20
@@ -112,6 +116,7 @@ def _templates() -> Environment:
         "version": seawall.__version__,
         "pictures": pictures,
         "many": wording.many,
+        "title_of": wording.title_of,
     }
     return made
 
@@ -189,6 +194,26 @@ def done(request: Request, to: str, said: str, *, well: bool = True) -> Redirect
         secure=request.url.scheme == "https",
     )
     return made
+
+
+async def tried(
+    request: Request, back: str, act: Awaitable[T], said: Callable[[T], str]
+) -> RedirectResponse:
+    """Do it and lead back to where it is seen; where it was refused, tell why there.
+
+    What is not there, or may not be done, is a page of its own.
+    """
+    try:
+        line = said(await act)
+    except ProblemError as error:
+        if error.status in (403, 404, 503):
+            raise
+        return done(request, back, error.detail, well=False)
+    except StoreError:
+        raise
+    except SeawallError as error:
+        return done(request, back, one_line(str(error)), well=False)
+    return done(request, back, line)
 
 
 def _said(request: Request) -> tuple[bool, str] | None:

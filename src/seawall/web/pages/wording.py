@@ -6,11 +6,13 @@ there is one, tells both in the viewer's own zone and keeps them true.
 
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 from markupsafe import Markup, escape
 
 from seawall.decisions.explain import in_words
+from seawall.store import LetterGroup
 
 LONGEST_JSON = 20_000
 """Characters of a payload that a page shows; the API has all of it."""
@@ -87,6 +89,33 @@ def as_json(value: Any) -> Markup:
 def many(number: int, word: str, words: str = "") -> str:
     """So many of something: `1 job`, `1,204 jobs`."""
     return f"{number:,} {word if number == 1 else words or word + 's'}"
+
+
+def title_of(group: LetterGroup) -> str:
+    """What the letters of a group say alike: where their messages differ stands an ellipsis."""
+    messages = [each.fault.message.split() for each in group.samples]
+    if not messages:
+        return group.fingerprint
+    first, *others = messages
+    if any(len(other) != len(first) for other in others):
+        return " ".join(first)
+    words = [
+        word if all(other[at] == word for other in others) else _alike([m[at] for m in messages])
+        for at, word in enumerate(first)
+    ]
+    return " ".join(words)
+
+
+def _alike(words: list[str]) -> str:
+    """The beginning and the end that words have in common, around an ellipsis."""
+    begin = _beginning(words)
+    end = _beginning([word[len(begin) :][::-1] for word in words])[::-1]
+    return f"{begin.rstrip('0123456789')}…{end.lstrip('0123456789')}"
+
+
+def _beginning(words: list[str]) -> str:
+    columns = takewhile(lambda signs: len(set(signs)) == 1, zip(*words, strict=False))
+    return "".join(signs[0] for signs in columns)
 
 
 FILTERS = {"count": count, "share": share, "span": span, "exact": exact, "as_json": as_json}

@@ -51,7 +51,7 @@ async def list_letters(
     """What failed and waits for somebody, from the newest."""
     house, said = house_of(request), asked.said()
     after, limit = said.pop("after", None), said.pop("limit")
-    which = _mine(visitor, said)
+    which = mine(visitor, said)
     if which is None:
         return Page(items=[], next=None)
 
@@ -70,7 +70,7 @@ async def list_groups(
     """Dead letters by what they have in common, the most numerous groups first."""
     house, said = house_of(request), asked.said()
     limit = said.pop("limit")
-    which = _mine(visitor, said)
+    which = mine(visitor, said)
     if which is None:
         return LetterGroupsShown(groups=[], total=0, letters=0)
 
@@ -86,7 +86,7 @@ async def get_letter(request: Request, visitor: Reader, job_id: JobId) -> Letter
     house = house_of(request)
 
     def read() -> LetterShown:
-        _need_mine(house, visitor, [job_id])
+        need_mine(house, visitor, [job_id])
         return LetterShown.model_validate(house.app.dead_letter(job_id))
 
     return await house.threads.ask(read)
@@ -108,28 +108,29 @@ async def dismiss(request: Request, visitor: Writer, asked: DismissAsked) -> Dis
     """Take dead letters for dealt with, and say why; their jobs stay failed."""
     house = house_of(request)
     by, note = visitor.name, in_print(asked.note)
-    return await _decided(house, visitor, asked.aim(), partial(house.app.dismiss, note=note, by=by))
+    return await decided(house, visitor, asked.aim(), partial(house.app.dismiss, note=note, by=by))
 
 
 @router.post("/undismiss")
 async def undismiss(request: Request, visitor: Writer, asked: UndismissAsked) -> DismissedShown:
     """Open dead letters again that were dismissed."""
     house = house_of(request)
-    return await _decided(house, visitor, asked.aim(), house.app.undismiss)
+    return await decided(house, visitor, asked.aim(), house.app.undismiss)
 
 
-async def _decided(
+async def decided(
     house: House,
     visitor: Visitor,
     aim: tuple[list[int], dict[str, Any]],
     act: Callable[..., Dismissed],
 ) -> DismissedShown:
+    """Do it about the letters that are meant, as far as they are this visitor's."""
     jobs, said = aim
 
     def decide() -> DismissedShown:
-        _need_mine(house, visitor, jobs)
+        need_mine(house, visitor, jobs)
         # An owner who names letters by number has been looked at; by filter he means his own.
-        which = {} if jobs else _mine(visitor, said)
+        which = {} if jobs else mine(visitor, said)
         if which is None:
             return DismissedShown(done=0, refused=0, refusals=[])
         return DismissedShown.model_validate(act(*jobs, **which))
@@ -141,7 +142,7 @@ def _are_names(said: dict[str, Any]) -> bool:
     return are_names(*(said.get(name) for name in ("group", "task", "queue", "owner")))
 
 
-def _mine(visitor: Visitor, said: dict[str, Any]) -> dict[str, Any] | None:
+def mine(visitor: Visitor, said: dict[str, Any]) -> dict[str, Any] | None:
     """The filter, for what this visitor sees; None where that is nothing."""
     if not _are_names(said):
         return None
@@ -152,7 +153,7 @@ def _mine(visitor: Visitor, said: dict[str, Any]) -> dict[str, Any] | None:
     return {**said, "owner": visitor.only}
 
 
-def _need_mine(house: House, visitor: Visitor, job_ids: list[int]) -> None:
+def need_mine(house: House, visitor: Visitor, job_ids: list[int]) -> None:
     """404 where one of these letters is not there for this visitor."""
     if visitor.sees_all or not job_ids:
         return

@@ -1,0 +1,26 @@
+"""Every route of the dashboard × everybody: what each answers to a browser."""
+
+AWAY = 303
+"""Led to where one signs in, or from what was done to where it is seen."""
+ALL = (AWAY, 200, 200, 200, 200, 200)
+MINE = (AWAY, 404, 200, 200, 200, 200)
+MY_WRITE = (AWAY, 404, 403, 403, AWAY, AWAY)
+OVERSEE = (AWAY, 403, 200, 403, 403, 200)
+OPERATE = (AWAY, 403, 403, 403, 403, AWAY)
+
+PAGES = {
+    #                               nobody, other, read-only, ann's reader, owner, operator
+    ("GET", "/"): ALL,
+    ("GET", "/static/{name}"): (404, 404, 404, 404, 404, 404),  # of a name that there is not
+    ("GET", "/jobs"): ALL,
+    ("GET", "/jobs/{job_id:int}"): MINE,
+    ("POST", "/jobs/{job_id:int}/retry"): MY_WRITE,
+    ("POST", "/jobs/{job_id:int}/cancel"): MY_WRITE,
+    ("GET", "/dead"): ALL,
+    ("GET", "/dead/groups/{fingerprint}"): ALL,
+    ("GET", "/dead/letters/{job_id:int}"): MINE,
+    ("POST", "/dead/letters/{job_id:int}/redrive"): OPERATE,
+    ("POST", "/dead/redrive"): OPERATE,
+    ("POST", "/dead/dismiss"): (AWAY, AWAY, 403, 403, AWAY, AWAY),  # of the form, which is empty
+    ("POST", "/dead/undismiss"): (AWAY, AWAY, 403, 403, AWAY, AWAY),
+}
