@@ -14,7 +14,7 @@ PAGES = {
     ("GET", "/static/{name}"): (404, 404, 404, 404, 404, 404),  # of a name that there is not
     ("GET", "/jobs"): ALL,
     ("GET", "/jobs/{job_id:int}"): MINE,
-    ("POST", "/jobs/{job_id:int}/retry"): MY_WRITE,
+    ("POST", "/jobs/{job_id:int}/retry"): (AWAY, 404, 403, 403, AWAY, 403),  # its owner only
     ("POST", "/jobs/{job_id:int}/cancel"): MY_WRITE,
     ("GET", "/dead"): ALL,
     ("GET", "/dead/groups/{fingerprint}"): ALL,

@@ -1,0 +1,150 @@
+"""A real browser before a real server with real workers, on both stores.
+
+Chromium comes from the system: where there is none, these tests say so and are skipped; CI installs
+it, and fails without it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from seawall import Seawall, access
+from seawall.model import Lane, NewJob
+from tests.support.processes import answers, cannot, free_ports, scratch, server
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
+HARBOUR = Path(__file__).with_name("harbour.py")
+
+
+def chromium():
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    return found or cannot("there is no Chromium here: apt-get install chromium")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+        yield made
+        made.close()
+
+
+class Harbour:
+    """A server and a worker for one store, and the folder that steers their application."""
+
+    def __init__(self, url, folder, port):
+        self.folder, self.address = folder, f"http://127.0.0.1:{port}"
+        steered = {"HARBOUR": str(folder), "SEAWALL_URL": url, "SEAWALL_LEASE_SECONDS": "5"}
+        self.environ = {**os.environ, **steered}
+        self.store = Seawall(url)
+        self.words = {
+            scope: access.made(self.store.store, scope=scope, owner=owner)[0]
+            for scope, owner in (("operator", "olga"), ("owner", "ann"), ("read-only", None))
+        }
+
+    def command(self, *words):
+        return [sys.executable, "-m", "seawall", *words, "--app", "harbour:app"]
+
+    def ask(self, task, owner=None, **arguments):
+        """Ask for a job, from outside; its number."""
+        upstream = "tide" if task == "sail" else ""
+        new = NewJob(
+            lane=Lane(task=task, upstream=upstream), arguments=json.dumps(arguments), owner=owner
+        )
+        return self.store.store.enqueue([new])[0].job_id
+
+    def put(self, name):
+        (self.folder / name).write_text("x")
+
+    def remove(self, name):
+        (self.folder / name).unlink(missing_ok=True)
+
+    def state(self, job):
+        return str(self.store.store.jobs([job])[job].state)
+
+    def until(self, job, state):
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while self.state(job) != state:
+            assert time.monotonic() < deadline, f"job {job} is {self.state(job)}, not {state}"
+            time.sleep(0.05)
+
+
+@contextmanager
+def opened(url):
+    """A harbour at work."""
+    with ExitStack() as held:
+        folder = held.enter_context(scratch("harbour"))
+        shutil.copy(HARBOUR, folder / "harbour.py")
+        (port,) = free_ports(1)
+        made = Harbour(url.replace("FOLDER", str(folder)), folder, port)
+        held.callback(made.store.close)
+        serve = made.command("serve", "--port", str(port), "--log-format", "json")
+        up = held.enter_context(
+            server(serve, lambda: answers(port, "/ready"), folder=folder, environ=made.environ)
+        )
+        assert up is not None, (folder / "log").read_text()
+        with (folder / "worker.log").open("wb") as log:
+            worker = subprocess.Popen(
+                made.command("worker", "--log-format", "json"),
+                cwd=folder, env=made.environ, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        held.callback(worker.wait)
+        held.callback(worker.kill)
+        yield made
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def harbour(request):
+    if request.param == "sqlite":
+        url = "sqlite:///FOLDER/harbour.db"
+    else:
+        url = request.getfixturevalue("postgres_fleet").server("18").new_url()
+    with opened(url) as made:
+        yield made
+
+
+@pytest.fixture
+def enter(browser, harbour):
+    """A page of somebody who has signed in."""
+    contexts = []
+
+    def come(scope="operator", path="/", **how):
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **how})
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        wrong = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on(
+            "console",
+            lambda said: (
+                wrong.append(said.text)
+                if said.type == "error" and "Failed to load resource" not in said.text
+                else None
+            ),
+        )
+        page.wrong = wrong
+        page.goto(f"{harbour.address}{path}")
+        page.get_by_label("Access token").fill(harbour.words[scope])
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(f"{harbour.address}{path}")
+        return page
+
+    yield come
+    for context in contexts:
+        for page in context.pages:
+            assert getattr(page, "wrong", []) == [], "the browser's console is clean"
+        context.close()
