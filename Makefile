@@ -45,6 +45,9 @@ docs: setup  ## write the generated parts of docs/ anew from the code
 simulations: setup  ## run the simulations of docs/simulator.md anew (some minutes)
 	@$(BIN)/python tools/simulate_docs.py
 
+pictures: setup  ## take the pictures of the dashboard anew (needs Chromium)
+	@PYTHONPATH=. $(BIN)/python tools/take_pictures.py
+
 schema: setup  ## write each store's schema.sql anew from its migrations
 	@$(BIN)/python tools/generate_schema.py
 

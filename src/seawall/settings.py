@@ -121,6 +121,12 @@ class Settings:
         "After how many new dead letters the log says so; 0 is never.",
         Bounds("a whole number from 0 to 1000000", 0, 1_000_000),
     )
+    success_goal: float = _setting(
+        0.99,
+        "The share of jobs that should end well: the dashboard tells how fast failures use up the"
+        " rest.",
+        Bounds("a number from 0.5 to 0.9999", 0.5, 0.9999),
+    )
     host: str = _setting(
         "127.0.0.1",
         "Where `seawall serve` listens. A public address needs an access token.",

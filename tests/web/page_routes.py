@@ -16,6 +16,8 @@ PAGES = {
     ("GET", "/jobs/{job_id:int}"): MINE,
     ("POST", "/jobs/{job_id:int}/retry"): (AWAY, 404, 403, 403, AWAY, 403),  # its owner only
     ("POST", "/jobs/{job_id:int}/cancel"): MY_WRITE,
+    ("GET", "/jobs/act"): (AWAY, 404, 404, 404, 404, 404),  # nothing is named that could be done
+    ("POST", "/jobs/act"): (AWAY, 404, 403, 403, 404, 404),
     ("GET", "/dead"): ALL,
     ("GET", "/dead/groups/{fingerprint}"): ALL,
     ("GET", "/dead/letters/{job_id:int}"): MINE,

@@ -192,6 +192,47 @@ def test_a_job_is_cancelled_once(world):
     assert "is cancelled" in told(world, send(world, f"/jobs/{job}/cancel"))
 
 
+def test_all_that_match_are_cancelled_once_the_count_was_said(world):
+    jobs = [world.job(None, task="add") for _ in range(3)]
+    other = world.job(None, task="private")
+
+    asked = page(world, "/jobs/act?do=cancel&task=add")
+    assert "Cancel 3 jobs?" in asked
+    assert {world.store.jobs([job])[job].state for job in jobs} == {"queued"}
+    assert "3 jobs cancelled" in told(world, send(world, "/jobs/act", do="cancel", task="add"))
+    assert {world.store.jobs([job])[job].state for job in jobs} == {"cancelled"}
+    assert world.store.jobs([other])[other].state == "queued"
+    assert "disabled" in page(world, "/jobs/act?do=cancel&task=add")
+
+
+def test_all_that_match_are_sent_again_by_operators_only(world):
+    jobs = [world.failed() for _ in range(3)]
+
+    assert "Send again 3 jobs?" in page(world, "/jobs/act?do=retry&task=fails")
+    owner = world.ask("owner", "GET", "/jobs/act?do=retry&task=fails", headers=HTML)
+    assert owner.status_code == 403
+    assert "3 jobs sent again" in told(world, send(world, "/jobs/act", do="retry", task="fails"))
+    assert {world.store.jobs([job])[job].state for job in jobs} == {"queued"}
+
+
+def test_an_owner_cancels_by_filter_only_what_is_his(world):
+    hers, his = world.job("ann"), world.job("bob")
+
+    assert "Cancel 1 job?" in page(world, "/jobs/act?do=cancel&task=add&owner=bob", "owner")
+    send(world, "/jobs/act", "owner", do="cancel", task="add", owner="bob")
+
+    assert world.store.jobs([hers])[hers].state == "cancelled"
+    assert world.store.jobs([his])[his].state == "queued"
+
+
+@pytest.mark.parametrize("query", ["do=cancel", "do=cancel&state=failed", "do=retry&state=queued"])
+def test_what_cannot_be_done_to_all_says_so(world, query):
+    answer = world.ask("operator", "GET", f"/jobs/act?{query}", headers=HTML)
+
+    assert answer.status_code == 422
+    assert "<h1>" in answer.text
+
+
 def test_what_was_done_is_said_once(world):
     job = world.job(None)
     away = send(world, f"/jobs/{job}/cancel")
