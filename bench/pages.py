@@ -15,18 +15,18 @@ import statistics
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from stores import urls
-from web import HOST, _started, application_at
 
 from seawall import access
 from seawall.faults import Fault, FaultCode
 from seawall.model import Lane, Outcome, Settlement
 from seawall.store import NewJob, Wanted
+from web import HOST, _started, application_at
 
 FEW, MANY = 1_000, 1_000_000
 ROUNDS = 40
@@ -151,10 +151,8 @@ def watched(viewers: int, seconds: float) -> int:
             async with httpx.AsyncClient(transport=transport, base_url=base) as client:
                 while time.monotonic() < until:
                     await client.get("/", headers={"accept": "text/html"})
-                    try:
+                    with suppress(TimeoutError):
                         await asyncio.wait_for(listener.waiting.get(), 1.0)
-                    except TimeoutError:
-                        pass
                     await asyncio.sleep(1.0)
 
         async def work() -> None:
