@@ -146,9 +146,7 @@ class Queue:
         if current is None:
             return jobs
         asked = current.request_id
-        return [
-            replace(job, parent=current.id, request_id=job.request_id or asked) for job in jobs
-        ]
+        return [replace(job, parent=current.id, request_id=job.request_id or asked) for job in jobs]
 
     def _handles(
         self,

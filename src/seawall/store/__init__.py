@@ -30,9 +30,11 @@ from seawall.store.letters import (
     LetterFilter,
     LetterGroup,
     LetterGroups,
+    LetterKind,
     LetterPage,
     LetterState,
     Pile,
+    Trend,
 )
 from seawall.store.port import Store
 from seawall.store.run_values import Items, KeptRun, LiveItems, NewRun, RunStop, Started
@@ -108,6 +110,7 @@ __all__ = [
     "LetterFilter",
     "LetterGroup",
     "LetterGroups",
+    "LetterKind",
     "LetterPage",
     "LetterState",
     "LiveItems",
@@ -136,6 +139,7 @@ __all__ = [
     "Store",
     "Taken",
     "Token",
+    "Trend",
     "Tries",
     "Trouble",
     "Verification",

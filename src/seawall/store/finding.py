@@ -1,10 +1,10 @@
-"""Finding jobs: those that match, in parts, at a cost that does not grow with how many jobs there are.
+"""Finding jobs: those that match, in parts, at a cost that does not grow with how many there are.
 
 A list has an index that it walks; whatever else is asked for is looked at row by row. So a look
-goes only so far: it ends after so many rows, whether they matched or not, and the next part goes on
-from there. Arguments are looked into as they are shown: a search must not tell what nobody is shown,
-so that a row whose text stands only in what looks like a secret is passed over as if it did not
-match, and leaves no trace in what is answered.
+goes only so far: it ends after so many rows, whether they matched or not, and the next part goes
+on from there. Arguments are looked into as they are shown: a search must not tell what nobody is
+shown, so that a row whose text stands only in what looks like a secret is passed over as if it did
+not match, and leaves no trace in what is answered.
 """
 
 import json
@@ -152,7 +152,7 @@ def _is_shown(arguments: str, text: str) -> bool:
     """Whether the text, already folded, stands in what people see of the arguments."""
     try:
         value = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     shown = redacted(value)
     if shown == value:

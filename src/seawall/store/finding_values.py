@@ -44,8 +44,9 @@ class Filter:
         for name in ("created_after", "created_before"):
             if (found := getattr(self, name)) is not None:
                 need_time(name, found)
-        if self.fault is not None and not isinstance(self.fault, FaultCode):
-            object.__setattr__(self, "fault", code_named(str(self.fault)))
+        said: object = self.fault
+        if said is not None and not isinstance(said, FaultCode):
+            object.__setattr__(self, "fault", code_named(str(said)[:80]))
 
 
 @dataclass(frozen=True, slots=True)

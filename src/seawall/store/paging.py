@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from seawall.model import need_time
-from seawall.states import FINISHED, State
+from seawall.states import State
 from seawall.store.values import Filter
 
 QUEUED = "page_queued"
@@ -22,6 +22,7 @@ _OWNED = "page_owned"
 _OF_RUN = "page_of_run"
 _KEYED = "page_keyed"
 _NEWEST = "page_newest"
+_UNFINISHED = {State.QUEUED: QUEUED, State.RUNNING: _RUNNING}
 _TIMED = (QUEUED, _FINISHED)
 """Those whose order is by a time first."""
 _EXACT = {
@@ -53,13 +54,11 @@ def order_of(which: Filter) -> str:
     state = None if which.state is None else State(which.state)
     if which.key is not None:
         return _KEYED
-    if state is State.QUEUED:
-        return QUEUED
-    if state is State.RUNNING:
-        return _RUNNING
+    if state in _UNFINISHED:
+        return _UNFINISHED[state]
     if which.run is not None:
         return _OF_RUN
-    if state in FINISHED:
+    if state is not None:
         return _FINISHED
     if which.tag is not None:
         return _TAGGED

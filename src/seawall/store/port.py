@@ -51,6 +51,7 @@ from seawall.store.letters import (
     LetterGroups,
     LetterPage,
     Pile,
+    Trend,
 )
 from seawall.store.port_fleet import FleetVerbs
 from seawall.store.port_runs import RunVerbs
@@ -406,6 +407,21 @@ class Store(RunVerbs, FleetVerbs, Protocol):
         """Dead letters that match, put together by fingerprint, the most numerous first.
 
         At most a hundred groups, and how many there are in all. Costs as much as a count.
+        """
+        ...
+
+    def letter_trends(
+        self,
+        which: LetterFilter,
+        fingerprints: Sequence[str],
+        *,
+        seconds: float = 86_400.0,
+        parts: int = 24,
+    ) -> dict[str, Trend]:
+        """For each of at most a hundred groups, when those of its letters that match came last.
+
+        Counted by so many equal parts of the last so many seconds; at most two thousand of each
+        group and forty thousand in all, from the newest, and then `whole` is false.
         """
         ...
 

@@ -121,7 +121,7 @@ ORDER BY count(*) DESC, max(letter.last_at) DESC, letter.fingerprint LIMIT %(lim
 -- name: letter_trends
 -- When dead letters that failed alike did so last, counted by parts of a span of time: at most so
 -- many of each state, from the newest.
-SELECT visit.fingerprint, latest.part, count(*)
+SELECT visit.fingerprint, visit.state, latest.part, count(*)
 FROM json_to_recordset(%(rows)s) AS visit (state text, fingerprint text)
 CROSS JOIN LATERAL (
     SELECT least(

@@ -104,7 +104,7 @@ ORDER BY count(*) DESC, max(letter.last_at) DESC, letter.fingerprint LIMIT :limi
 -- name: letter_trends
 -- When dead letters that failed alike did so last, counted by parts of a span of time: at most so
 -- many of each state, from the newest.
-SELECT :fingerprint, latest.part, count(*)
+SELECT :fingerprint, :state, latest.part, count(*)
 FROM (
     SELECT min((letter.last_at - :begin) * :parts / :span, :parts - 1) AS part
     FROM seawall_dead_letter AS letter INDEXED BY seawall_dead_letter_alike
