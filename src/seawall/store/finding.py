@@ -61,6 +61,8 @@ class Finding:
         order = paging.order_of(which)
         place = paging.place(order, after)
         look = self._look(order, which, place)
+        if not look.lanes:  # nowhere such a job could be
+            return Ids((), None)
         found = self._shown(look, place, limit + 1)
         ids = tuple(id_ for _, id_ in found[:limit])
         if len(found) > limit:

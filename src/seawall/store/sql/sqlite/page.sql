@@ -4,7 +4,6 @@ SELECT job.due_at, job.id
 FROM seawall_job AS job INDEXED BY seawall_job_due
 WHERE job.lane = :lane AND job.state = 'queued'
     AND (job.due_at, job.id) > (coalesce(:after_at, -9223372036854775807), :after_id)
-    AND job.due_at <= coalesce(:until_at, 9223372036854775807)
     AND (job.due_at, job.id) <= (coalesce(:until_at, 9223372036854775807), :until_id)
     AND (:owner IS NULL OR job.owner = :owner)
     AND (:tag IS NULL OR EXISTS (
