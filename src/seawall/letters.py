@@ -22,6 +22,7 @@ from seawall.store.letters import (
     LetterGroups,
     LetterPage,
     LetterState,
+    Trend,
 )
 
 if TYPE_CHECKING:
@@ -108,6 +109,20 @@ class Letters:
         """Those that match, put together by what they have in common, the most numerous first."""
         with _ours():
             return self._keeper.store.letter_groups(self.filter(which), limit=limit)
+
+    def trends(
+        self,
+        groups: Sequence[str],
+        *,
+        seconds: float = 86_400.0,
+        parts: int = 24,
+        **which: Unpack[Which],
+    ) -> dict[str, Trend]:
+        """For each of these groups, when those that match came last, by parts of a span."""
+        with _ours():
+            return self._keeper.store.letter_trends(
+                self.filter(which), groups, seconds=seconds, parts=parts
+            )
 
     def count(self, **which: Unpack[Which]) -> int:
         """How many match."""

@@ -3,11 +3,12 @@
 Thin: `letters` finds and dismisses, `redriving` sends. `Seawall` is one of these.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from seawall.letters import Dismissed, Letters, Which
 from seawall.redriving import How, Redriven, redriven
-from seawall.store.letters import DeadLetter, LetterGroups, LetterPage
+from seawall.store.letters import DeadLetter, LetterGroups, LetterPage, Trend
 
 if TYPE_CHECKING:
     from seawall.store import Store
@@ -40,6 +41,20 @@ class Mending:
     def dead_letter_groups(self, *, limit: int = 20, **which: Unpack[Which]) -> LetterGroups:
         """Dead letters by what they have in common, the most numerous groups first."""
         return Letters(self).groups(limit=limit, **which)
+
+    def dead_letter_trends(
+        self,
+        groups: Sequence[str],
+        *,
+        seconds: float = 86_400.0,
+        parts: int = 24,
+        **which: Unpack[Which],
+    ) -> dict[str, Trend]:
+        """When the dead letters of these groups came, by equal parts of the last so many seconds.
+
+        Groups by their fingerprints, at most a hundred; of a large one its newest letters.
+        """
+        return Letters(self).trends(groups, seconds=seconds, parts=parts, **which)
 
     def redrive(self, *job_ids: int, **how: Unpack[How]) -> Redriven:
         """Send failed jobs again, with fresh allowances and all their history.

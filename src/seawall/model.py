@@ -178,6 +178,8 @@ class Job:
     key: str | None = None
     tags: tuple[str, ...] = ()
     run: int | None = None
+    parent: int | None = None
+    """The job whose handler asked for it; it may be gone by now."""
     last_fault: Fault | None = None
 
     def __post_init__(self) -> None:
@@ -230,6 +232,8 @@ class NewJob:
     """Words to find it by."""
     run: int | None = None
     request_id: str | None = None
+    parent: int | None = None
+    """The job whose handler asks for it."""
     begin: Begin | None = None
     is_plain: ClassVar[bool] = False
     """Whether it is known that there is no more to say of it."""
@@ -259,6 +263,9 @@ class NewJob:
         need_spans(self, "run_after_seconds", "deadline_seconds")
         if self.tags:
             need_tags(self.tags)
+        if self.parent is not None:
+            good = type(self.parent) is int and 0 < self.parent < 2**63
+            _need(good, f"parent: found {self.parent!r:.80}, expected the number of a job")
 
 
 class Usage(NamedTuple):

@@ -5,15 +5,28 @@ Thin: each asks the store, or whoever knows. `Seawall` is one of these.
 """
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from seawall.errors import ArgumentsError, ConfigurationError, NoSuchJobError
+from seawall.faults import FaultCode
+from seawall.finding import (
+    MOST_COUNTED,
+    Cancelled,
+    Count,
+    HowJobs,
+    WhichJobs,
+    cancelled,
+    counted,
+    filter_of,
+    redriven_all,
+)
 from seawall.mending import Mending
 from seawall.model import Job
+from seawall.redriving import Redriven
 from seawall.runs import Run
 from seawall.standings import RunView, view_of
 from seawall.states import State
-from seawall.store import Filter, Hold, Page, Redrive, Scope, Verification
+from seawall.store import Hold, Page, Redrive, Scope, Verification
 from seawall.sweeping import Swept, sweep
 from seawall.why import Why, why
 
@@ -42,6 +55,8 @@ class Overseeing(Mending):
         tag: str | None = None,
         key: str | None = None,
         run: int | None = None,
+        fault: FaultCode | str | None = None,
+        argument: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
         after: str | None = None,
@@ -49,23 +64,41 @@ class Overseeing(Mending):
     ) -> Page:
         """Jobs that match, a page at a time; give a page's `next` as `after` for the one that
         follows. Queued ones in the order of their due times, finished ones from the last that
-        ended, all others from the newest.
+        ended, all others and items of a run from the newest.
+
+        A page looks at some thousands of jobs at most: where it is not `whole`, there may be more
+        behind its `next`, even where it shows none.
         """
+        said = {
+            "state": state, "task": task, "queue": queue, "owner": owner, "tag": tag,
+            "key": key, "run": run, "fault": fault, "argument": argument,
+            "created_after": created_after, "created_before": created_before,
+        }  # fmt: skip
+        which = filter_of(said)
         try:
-            which = Filter(
-                state=None if state is None else _state(state),
-                task=task,
-                queue=queue,
-                owner=owner,
-                tag=tag,
-                key=key,
-                run=run,
-                created_after=created_after,
-                created_before=created_before,
-            )
             return self.store.page(which, after=after, limit=limit)
         except ValueError as error:
             raise ArgumentsError(str(error)) from None
+
+    def count_jobs(self, *, most: int = MOST_COUNTED, **which: Unpack[WhichJobs]) -> Count:
+        """How many jobs match: exactly up to `most`, and beyond that so many or more."""
+        return counted(self.store, filter_of(which), most)
+
+    def cancel_all(self, *, dry_run: bool = False, **which: Unpack[WhichJobs]) -> Cancelled:
+        """Cancel every queued job that matches, and ask every running one to stop.
+
+        `app.cancel_all(task="mail", state="queued")`. What is enqueued meanwhile is left alone.
+        With `dry_run=True` it only counts them, as `count_jobs` does.
+        """
+        return cancelled(self.store, which, dry_run=dry_run)
+
+    def redrive_all(self, **how: Unpack[HowJobs]) -> Redriven:
+        """Send every failed job that matches again: `app.redrive_all(tag="night", canary=5)`.
+
+        The same as `redrive`, for jobs as `jobs` finds them; one whose dead letter was dismissed
+        is left alone. At most a hundred thousand at a time.
+        """
+        return redriven_all(self, how)
 
     def run(self, run_id: int) -> Run:
         """The run of that id; `NoSuchJobError` where there is none."""
@@ -141,9 +174,3 @@ class Overseeing(Mending):
         if found is None:
             raise NoSuchJobError(f"there is no job {job_id}; it may have been pruned")
         return found
-
-
-def _state(named: str) -> State:
-    if named not in State.__members__.values():
-        raise ArgumentsError(f"state: found {named!r:.80}, expected one of {', '.join(State)}")
-    return State(named)

@@ -143,10 +143,10 @@ class Queue:
                 raise ArgumentsError(f"{request.task.name}: is a task of another application")
             jobs.append(request.new_job())
         current = maybe_current_job()
-        if current is None or current.request_id is None:
+        if current is None:
             return jobs
         asked = current.request_id
-        return [job if job.request_id else replace(job, request_id=asked) for job in jobs]
+        return [replace(job, parent=current.id, request_id=job.request_id or asked) for job in jobs]
 
     def _handles(
         self,

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from seawall import canaries
 from seawall.arguments import problems
@@ -48,13 +48,13 @@ Edit = Mapping[str, object] | Callable[[dict[str, Any]], Mapping[str, object]]
 CANARY_SECONDS = 60.0
 MOST_RUNS = 100
 """Of so many runs it is told that they are stopped."""
-_OPTIONS = (
+OPTIONS = (
     "from_stage", "from_start", "dry_run", "canary", "canary_seconds", "rate", "edit", "by",
 )  # fmt: skip
 
 
-class How(Which, total=False):
-    """Which jobs are sent again, and how."""
+class Options(TypedDict, total=False):
+    """How jobs are sent again."""
 
     from_stage: int | str
     """Instead of the stage where each failed: an earlier one, by number or name."""
@@ -70,6 +70,10 @@ class How(Which, total=False):
     edit: Edit
     by: str
     """Who sends them."""
+
+
+class How(Which, Options, total=False):
+    """Which jobs are sent again, and how."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +99,8 @@ class Redriven:
     """What became of them."""
     last_due_seconds: float = 0.0
     """How long from now the last one is due."""
+    whole: bool = True
+    """False where more match than one redrive sends: ask again."""
 
     @property
     def held_back(self) -> int:
@@ -107,9 +113,14 @@ class Redriven:
         return not self.refused and self.canary in ("", "succeeded")
 
 
-def redriven(keeper: Keeper, job_ids: Sequence[int], how: How) -> Redriven:
-    """Find out what would happen; then do it, unless only that was asked for."""
-    redriving = _Redriving(keeper, list(dict.fromkeys(job_ids)), how)
+def redriven(
+    keeper: Keeper, job_ids: Sequence[int], how: How, *, only_open: bool = False
+) -> Redriven:
+    """Find out what would happen; then do it, unless only that was asked for.
+
+    With `only_open`, a job that was named is left where its letter has been dealt with meanwhile.
+    """
+    redriving = _Redriving(keeper, list(dict.fromkeys(job_ids)), how, only_open=only_open)
     plan = redriving.planned()
     if redriving.dry_run or not plan.found:
         return plan
@@ -119,9 +130,11 @@ def redriven(keeper: Keeper, job_ids: Sequence[int], how: How) -> Redriven:
 class _Redriving:
     """One redrive, from what was asked for to what came of it."""
 
-    def __init__(self, keeper: Keeper, job_ids: list[int], how: How) -> None:
+    def __init__(
+        self, keeper: Keeper, job_ids: list[int], how: How, *, only_open: bool = False
+    ) -> None:
         said = cast("dict[str, Any]", dict(how))
-        options = {name: said.pop(name) for name in _OPTIONS if name in said}
+        options = {name: said.pop(name) for name in OPTIONS if name in said}
         need_an_aim(job_ids, said)
         self._keeper = keeper
         self._letters = Letters(keeper)
@@ -131,6 +144,7 @@ class _Redriving:
             raise ArgumentsError(
                 "state: expected open or dismissed: only failed jobs are sent again"
             )
+        self._only_open = only_open or (not job_ids and self._which.state is LetterState.OPEN)
         self.dry_run = bool(options.get("dry_run"))
         self._canary = _need_count("canary", options.get("canary"))
         self._canary_seconds = options.get("canary_seconds", CANARY_SECONDS)
@@ -313,7 +327,7 @@ class _Redriving:
                     lane,
                     arguments,
                     delay_seconds=delay(),
-                    only_open=not self._job_ids and self._which.state is LetterState.OPEN,
+                    only_open=self._only_open,
                     by=self._by,
                 )
             )

@@ -7,7 +7,7 @@ import pytest
 from seawall.model import Lane, Outcome
 from seawall.states import State
 from seawall.store import open_store
-from seawall.store.values import MOST_ROWS, Answer, Filter, Result
+from seawall.store.values import MOST_ROWS, Answer, Filter, Redrive, Result
 from tests.support.kinds import shared
 from tests.support.ledger import claimed, ended, enqueued, lost, new_job, wanted
 
@@ -214,3 +214,92 @@ def test_settlements_that_meet_at_the_same_keys_all_end(url, clock):
         assert [answer.result for answer in found] == [Result.DONE] * 40
         assert len(children(store)) == 10
         assert store.verify().ok
+
+
+# --- whose they are -------------------------------------------------------------------------------
+
+
+def of(store, job_id, **how):
+    return [job.id for job in store.children(job_id, **how)]
+
+
+def test_a_job_knows_who_asked_for_it_and_who_asked_is_told_of_it(store):
+    (claim,) = claimed(store)
+    parent = claim.token.job_id
+    asked = (child("[1]", parent=parent), child("[2]", parent=parent, key="k", tags=("t",)))
+
+    store.settle([ended(claim.token, children=asked)])
+
+    born = of(store, parent)
+    assert [store.arguments(each) for each in born] == ["[1]", "[2]"]
+    assert {job.parent for job in store.jobs(born).values()} == {parent}
+    assert store.jobs([parent])[parent].parent is None
+    assert of(store, born[0]) == []
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_it_is_kept_however_a_job_is_enqueued(store, plain):
+    fields = {} if plain else {"key": "k", "tags": ("t",)}
+
+    made = enqueued(store, child("[1]", parent=7, **fields), child("[2]"), child("[3]", parent=8))
+
+    assert [store.jobs(made)[each].parent for each in made] == [7, None, 8]
+    assert (of(store, 7), of(store, 8)) == ([made[0]], [made[2]])
+
+
+def test_children_are_read_part_by_part_and_by_owner(store):
+    owners = ["ann", "bob", None, "ann", "bob"]
+    made = enqueued(store, *(child(parent=7, owner=owner) for owner in owners))
+
+    assert of(store, 7, limit=2) == made[:2]
+    assert of(store, 7, after=made[1], limit=2) == made[2:4]
+    assert of(store, 7, after=made[4]) == []
+    assert of(store, 7, owner="ann") == [made[0], made[3]]
+    assert of(store, 7, owner="ann", after=made[0], limit=1) == [made[3]]
+
+
+def test_the_first_to_ask_for_a_key_stays_its_parent(store):
+    (first,) = enqueued(store, child("[1]", key="k", parent=7))
+    (claim,) = claimed(store)
+
+    (answer,) = store.settle([ended(claim.token, children=(child("[1]", key="k", parent=8),))])
+
+    assert answer.result is Result.DONE
+    assert store.jobs([first])[first].parent == 7
+    assert of(store, 8) == []
+
+
+def test_a_redrive_keeps_it_and_edited_arguments_do_too(store):
+    (claim,) = claimed(store, new_job(parent=7))
+    store.settle([ended(claim.token, Outcome.FAILED)])
+    job_id = claim.token.job_id
+
+    store.redrive([Redrive(job_id, arguments="[9]")])
+
+    assert store.jobs([job_id])[job_id].parent == 7
+    assert of(store, 7) == [job_id]
+
+
+def test_a_parent_that_is_gone_is_still_named(store, clock):
+    (claim,) = claimed(store)
+    parent = claim.token.job_id
+    store.settle([ended(claim.token, children=(child(parent=parent),))])
+    clock.advance(1)
+    store.prune(State.SUCCEEDED, older_than_seconds=0)
+
+    (job_id,) = of(store, parent)
+
+    assert store.jobs([parent]) == {}
+    assert store.jobs([job_id])[job_id].parent == parent
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2**63, "7", True, 1.0])
+def test_a_parent_that_is_no_number_of_a_job_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"^parent: "):
+        new_job(parent=wrong)
+
+
+def test_nobody_has_children_by_a_number_that_is_none(store):
+    assert store.children(2**70) == store.children(-1) == store.children(1, after=-1) == []
+    with pytest.raises(ValueError, match=r"^limit"):
+        store.children(1, limit=0)

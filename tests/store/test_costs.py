@@ -15,8 +15,8 @@ import apsw
 import pytest
 
 from seawall.model import Lane, Outcome, Usage
-from seawall.store import open_store, postgres_connections
-from seawall.store.values import Advance, Observation, Redrive, Release, Result, Scope
+from seawall.store import finding, open_store, postgres_connections
+from seawall.store.values import Advance, Filter, Observation, Redrive, Release, Result, Scope
 from tests.crash.proxy import Proxy
 from tests.support.ledger import ended, enqueued, new_job, wanted
 
@@ -508,3 +508,39 @@ def test_what_was_seen_lately_is_read_and_what_is_older_is_not(store, clock, met
     assert of_many[0] <= SLACK * of_few[0] + 5, (of_few, of_many)
     assert of_many[1] <= SLACK * of_few[1] + 5, (of_few, of_many)
     assert of_few[0] >= 10, "it counts nothing"
+
+
+SEARCHES = {
+    "all": Filter(argument="needle"),
+    "a task's": Filter(task="held"),
+    "an owner's that wait": Filter(state="queued", owner="nobody"),
+    "a fault's": Filter(state="queued", fault="TIMEOUT"),
+}
+
+
+@pytest.mark.parametrize("which", SEARCHES.values(), ids=SEARCHES)
+def test_a_search_looks_at_no_more_rows_however_many_jobs_there_are(
+    store, clock, meter, which, monkeypatch
+):
+    monkeypatch.setattr(finding, "LOOKED_AT", 100)
+    monkeypatch.setattr(finding, "LOOKED_INTO", 100)
+
+    def ask() -> None:
+        page = store.page(which)
+        assert (page.jobs, page.whole) == ((), False)
+
+    looks = Looks(store)
+    enqueued(store, new_job(lane=HELD))
+    for _ in range(5):
+        clock.advance(1)
+        _enqueue(store, 200)
+    looks.of(ask)
+    of_few = [looks.of(ask) for _ in range(3)]
+    for _ in range(BACKLOG):
+        clock.advance(1)
+        _enqueue(store, MANY)
+
+    of_many = [looks.of(ask) for _ in range(5)]
+
+    assert min(of_many) <= SLACK * min(of_few) + 20, (of_few, of_many)
+    assert min(of_few) >= 100, "it counts nothing"

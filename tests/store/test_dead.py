@@ -7,7 +7,7 @@ import pytest
 from seawall.faults import Fault, FaultCode
 from seawall.model import Lane, Outcome
 from seawall.states import State
-from seawall.store import open_store
+from seawall.store import dead, open_store
 from seawall.store.dead import LONGEST_NOTE, MOST_SAMPLES
 from seawall.store.letters import Dealt, LetterFilter, LetterState, Pile
 from seawall.store.values import MOST_ROWS, Advance, Change, Redrive, Taken
@@ -678,3 +678,102 @@ def test_what_is_dismissed_at_this_moment_is_not_redriven_in_passing(url, clock)
             state = store.letters_of([job_id])[job_id].state
             assert state == (LetterState.DISMISSED if answers[1] else LetterState.REDRIVEN)
             store.cancel([job_id])
+
+
+# --- what is to be thought of a group -------------------------------------------------------------
+
+
+def test_a_group_says_whether_it_is_new_has_been_there_or_came_back(store, clock):
+    old, back = Fault(FaultCode.TIMEOUT, "old"), Fault(FaultCode.NOT_FOUND, "back")
+    failed_by(store, old)
+    (job_id,) = failed_by(store, back)
+    clock.advance(25 * 3_600)
+    failed_by(store, old, Fault(FaultCode.IO_ERROR, "new"))
+    store.redrive([Redrive(job_id)])
+    (claim,) = store.claim(wanted())
+    store.settle([ended(claim.token, Outcome.FAILED, fault=back)])
+
+    kinds = {group.codes: str(group.kind) for group in store.letter_groups(OPEN)}
+
+    assert kinds == {
+        (FaultCode.TIMEOUT,): "recurring",
+        (FaultCode.IO_ERROR,): "new",
+        (FaultCode.NOT_FOUND,): "came back",
+    }
+
+
+def test_a_group_names_the_policies_and_configurations_of_its_newest_failures(store):
+    made = [("mail/1", "c1"), ("mail/2", "c1"), ("mail/1", None), (None, "c2")]
+    claims = claimed(store, *(new_job() for _ in made))
+    for claim, (policy, config) in zip(claims, made, strict=True):
+        store.settle([ended(claim.token, Outcome.FAILED, policy=policy, config=config)])
+
+    (group,) = store.letter_groups(OPEN)
+
+    assert (group.policies, group.configs) == (("mail/1", "mail/2"), ("c1", "c2"))
+
+
+def test_a_trend_counts_when_letters_came_by_parts_of_a_span(store, clock):
+    for hours in (0, 6.5, 0, 22, 1, 0.5):  # later than the one before
+        clock.advance(hours * 3_600)
+        failed_by(store, TIMEOUT)
+    now = clock.now()
+    other = failed_by(store, Fault(FaultCode.NOT_FOUND, "gone"))[0]
+    print_of = letter_of(store, other).fingerprint
+
+    trends = store.letter_trends(OPEN, [TIMEOUT.fingerprint, print_of, "none"])
+
+    trend = trends[TIMEOUT.fingerprint]
+    assert (trend.since, trend.part_seconds) == (now - timedelta(days=1), 3_600)
+    assert trend.counts == (2, *[0] * 21, 1, 2)
+    assert trends[print_of].counts == (*[0] * 23, 1)
+    assert trends["none"].counts == (0,) * 24
+    assert all(each.whole for each in trends.values())
+
+
+def test_a_trend_is_of_what_matches(store, clock):
+    one, _ = failed_by(store, TIMEOUT, TIMEOUT, owner="ann")
+    failed_by(store, TIMEOUT, owner="bob")
+    store.dismiss([one], note="x")
+
+    def count(**which):
+        (trend,) = store.letter_trends(
+            LetterFilter(**which), [TIMEOUT.fingerprint], seconds=60, parts=1
+        ).values()
+        return trend.counts
+
+    assert count() == (3,)
+    assert count(state=LetterState.OPEN) == (2,)
+    assert count(owner="ann") == (2,)
+    assert count(owner="ann", state=LetterState.OPEN) == (1,)
+    assert count(code=FaultCode.NOT_FOUND) == (0,)
+    assert count(task="none") == (0,)
+    assert store.letter_trends(LetterFilter(fingerprint="other"), [TIMEOUT.fingerprint]) == {}
+
+
+def test_a_trend_counts_only_so_many_and_says_so(store, clock, monkeypatch):
+    monkeypatch.setattr(dead, "MOST_COUNTED", 3)
+    for _ in range(5):
+        clock.advance(10)
+        failed_by(store, TIMEOUT)
+
+    (trend,) = store.letter_trends(OPEN, [TIMEOUT.fingerprint], seconds=60, parts=6).values()
+
+    assert (trend.counts, trend.whole) == ((0, 0, 0, 0, 1, 2), False)
+
+
+@pytest.mark.parametrize(
+    ("field", "how"),
+    [
+        ("fingerprints", {"fingerprints": [f"f{n}" for n in range(101)]}),
+        ("fingerprint", {"fingerprints": [""]}),
+        ("seconds", {"seconds": 0}),
+        ("seconds", {"seconds": -5}),
+        ("parts", {"parts": 0}),
+        ("parts", {"parts": 201}),
+        ("parts", {"parts": 1.5}),
+    ],
+)
+def test_a_trend_that_cannot_be_told_is_refused(store, field, how):
+    with pytest.raises(ValueError, match=f"^{field}: "):
+        store.letter_trends(OPEN, **{"fingerprints": ["f"], **how})

@@ -26,7 +26,10 @@ TABLE = {
     ("POST", "/logout"): (401, 303, 303, 303, 303, 303),
     ("GET", "/api/jobs"): (401, 200, 200, 200, 200, 200),  # each sees his own: see below
     ("POST", "/api/jobs"): (401, 201, 403, 403, 201, 201),
+    ("POST", "/api/jobs/cancel"): (401, 200, 403, 403, 200, 200),  # each his own: see below
+    ("POST", "/api/jobs/redrive"): OPERATE,
     ("GET", "/api/jobs/{job_id:int}"): MINE,
+    ("GET", "/api/jobs/{job_id:int}/children"): MINE,
     ("GET", "/api/jobs/{job_id:int}/attempts"): MINE,
     ("GET", "/api/jobs/{job_id:int}/events"): MINE,
     ("GET", "/api/jobs/{job_id:int}/result"): MINE,
@@ -59,6 +62,8 @@ TABLE = {
 
 BODIES = {
     "/api/jobs": lambda world, job: {"task": "add", "arguments": {"a": 1}},
+    "/api/jobs/cancel": lambda world, job: {"which": {"state": "queued"}, "dry_run": True},
+    "/api/jobs/redrive": lambda world, job: {"which": {"state": "failed"}, "dry_run": True},
     "/api/dead-letters/redrive": lambda world, job: {"jobs": [job]},
     "/api/dead-letters/dismiss": lambda world, job: {"jobs": [job], "note": "a test"},
     "/api/dead-letters/undismiss": lambda world, job: {"jobs": [job]},

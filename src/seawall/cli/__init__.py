@@ -14,6 +14,7 @@ import typer
 import seawall
 from seawall.cli import (
     artifacts,
+    cancel,
     dead,
     demo,
     doctor,
@@ -55,7 +56,7 @@ app.command(name="enqueue", epilog=enqueue.EXAMPLE)(enqueue.enqueue)
 app.command(name="jobs", epilog=jobs.JOBS_EXAMPLE)(jobs.jobs)
 app.command(name="job", epilog=job.EXAMPLE)(job.job)
 app.command(name="why", epilog=jobs.WHY_EXAMPLE)(jobs.why)
-app.command(name="cancel", epilog=jobs.CANCEL_EXAMPLE)(jobs.cancel)
+app.command(name="cancel", epilog=cancel.EXAMPLE)(cancel.cancel)
 app.command(name="retry", epilog=jobs.RETRY_EXAMPLE)(jobs.retry)
 app.add_typer(dead.app, name="dead", epilog=dead.EXAMPLE)
 app.command(name="redrive", epilog=redrive.EXAMPLE)(redrive.redrive)

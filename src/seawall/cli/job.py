@@ -25,6 +25,7 @@ EXAMPLE = (
 MOST_SHOWN = 4_000
 """How many characters of arguments or a result are shown; --json has them all."""
 MOST_ATTEMPTS = 50
+MOST_CHILDREN = 20
 
 
 def job(
@@ -57,8 +58,10 @@ def job(
         letter = store.letters_of([job_id]).get(job_id)
         used, kept = store.used(job_id), None if known.run is None else store.run(known.run)
         stages = _stages(known, found, kept)
+        children = [each.id for each in store.children(job_id, limit=MOST_CHILDREN + 1)]
     if as_json:
         told = _as_data(known, arguments, output, progress)
+        told["children"] = children[:MOST_CHILDREN]
         told["dead_letter"] = None if letter is None else show.as_data(letter)
         told["attempts"] = [
             _attempt_as_data(a, evidence, traceback)
@@ -70,7 +73,10 @@ def job(
         show.print_json(told)
         return
     console = show.console()
-    about_letter = [("dead letter", "" if letter is None else escape(letter_of(letter, now)))]
+    about_letter = [
+        ("dead letter", "" if letter is None else escape(letter_of(letter, now))),
+        ("children", _children(children)),
+    ]
     fields = _fields(known, found, progress, now, stages, kept)
     console.print(show.fields([*fields, *about_letter]))
     print_text(console, "Arguments", arguments)
@@ -191,6 +197,7 @@ def _fields(
         ("deadline", _time(job.deadline_at, now)),
         ("worker", holder),
         ("run", _run(job, kept)),
+        ("asked for by", "" if job.parent is None else f"job {job.parent}"),
         ("stage", _stage(job, stages)),
         ("attempts", f"{job.seq}{under_way}{tries}"),
         ("workers lost", str(job.losses) if job.losses else ""),
@@ -210,6 +217,11 @@ def letter_of(letter: DeadLetter, now: datetime) -> str:
         )
     note = f": {' '.join(letter.note.split())}" if letter.note else ""
     return f"{letter.state} {show.ago(letter.handled_at, now)}{who}{back}{note}"
+
+
+def _children(ids: list[int]) -> str:
+    shown = ", ".join(map(str, ids[:MOST_CHILDREN]))
+    return f"{shown} and more" if len(ids) > MOST_CHILDREN else shown
 
 
 def _run(job: Job, kept: KeptRun | None) -> str:

@@ -1,4 +1,4 @@
-"""`seawall jobs`, `why`, `cancel` and `retry`: finding jobs, and deciding about them."""
+"""`seawall jobs`, `why` and `retry`: finding jobs, and deciding about them; `cancel` by number."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -11,15 +11,15 @@ from seawall.cli import apps, show, when
 from seawall.cli.apps import AppName, Found, Url
 from seawall.cli.show import AsJson, ConfigFile
 from seawall.errors import ConfigurationError
+from seawall.faults import code_named
 from seawall.model import Job
 from seawall.states import FINISHED, State
-from seawall.store import Change, Filter, Page, Redrive
+from seawall.store import Change, Filter, Page, Redrive, Store
 from seawall.store.values import MOST_ROWS
 from seawall.why import why as reasons
 
 JOBS_EXAMPLE = "Example: [bold]seawall jobs --state failed --since 2h[/bold]"
 WHY_EXAMPLE = "Example: [bold]seawall why 42[/bold]"
-CANCEL_EXAMPLE = "Example: [bold]seawall cancel 42 43[/bold]"
 RETRY_EXAMPLE = (
     "Example: [bold]seawall retry 42[/bold]. What has failed: "
     "[bold]seawall jobs --state failed[/bold]"
@@ -27,6 +27,14 @@ RETRY_EXAMPLE = (
 
 JobId = Annotated[int, typer.Argument(metavar="ID", help="The job's number.")]
 JobIds = Annotated[list[int], typer.Argument(metavar="ID...", help="The jobs' numbers.")]
+Argument = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT", help="Only those whose arguments hold this text, as they are shown."
+    ),
+]
+MOST_LOOKS = 20
+"""Looks at some thousands of jobs each, for one page."""
 
 
 def jobs(  # noqa: PLR0917 - Typer turns each into an option
@@ -37,6 +45,10 @@ def jobs(  # noqa: PLR0917 - Typer turns each into an option
     tag: Annotated[str | None, typer.Option(help="Only those with this tag.")] = None,
     key: Annotated[str | None, typer.Option(help="Only those with this key.")] = None,
     run: Annotated[int | None, typer.Option(metavar="ID", help="Only items of this run.")] = None,
+    fault: Annotated[
+        str | None, typer.Option(metavar="CODE", help="Only those that this went wrong with last.")
+    ] = None,
+    argument: Argument = None,
     since: Annotated[
         str | None,
         typer.Option(metavar="WHEN", help="Only those asked for since: 2h, 3d, 2026-11-03T14:00Z."),
@@ -54,29 +66,47 @@ def jobs(  # noqa: PLR0917 - Typer turns each into an option
     """List jobs, a page at a time.
 
     Queued ones by the time they are due, finished ones from the last that
-    ended, all others from the newest.
+    ended, all others from the newest. A search among very many looks only so
+    far, and says from where to go on.
     """
     with apps.opened(app, url, config) as found:
         now = found.store.now()
         try:
             which = Filter(
                 state=state, task=task, queue=queue, owner=owner, tag=tag, key=key, run=run,
+                fault=None if fault is None else code_named(fault), argument=argument,
                 created_after=None if since is None else when.before("--since", since, now),
             )  # fmt: skip
-            page = found.store.page(which, after=after, limit=limit)
+            page = _looked(found.store, which, after, limit)
         except ValueError as error:
             raise ConfigurationError(str(error)) from None
     if as_json:
         show.print_json([show.as_data(job) for job in page])
         if page.next:
-            show.hint(f"there are more: the same with --after {page.next}")
+            show.hint(f"{_more(page)}: the same with --after {page.next}")
         return
     _print(page, found, now)
 
 
+def _looked(store: Store, which: Filter, after: str | None, limit: int) -> Page:
+    """A page; where a look ends before it is full, the next look goes on, so many times."""
+    page = store.page(which, after=after, limit=limit)
+    for _ in range(MOST_LOOKS):
+        if page.whole or page.next is None or len(page) == limit:
+            return page
+        more = store.page(which, after=page.next, limit=limit - len(page))
+        page = Page((*page.jobs, *more.jobs), more.next, more.whole)
+    return page
+
+
+def _more(page: Page) -> str:
+    return "there are more" if page.whole else "there may be more, further back"
+
+
 def _print(page: Page, found: Found, now: datetime) -> None:
     if not page.jobs:
-        typer.echo("There are no such jobs.")
+        seen = "There are no such jobs" if page.next is None else "No such job was found so far"
+        typer.echo(f"{seen}.")
     else:
         columns = ("ID", "TASK", "QUEUE", "STATE", "TRIES", "WHEN", "LAST FAULT")
         narrow = show.is_narrow()
@@ -94,7 +124,7 @@ def _print(page: Page, found: Found, now: datetime) -> None:
         ]
         show.listing(columns, rows, right=(0, 4))
     if page.next:
-        typer.echo(f"\nThere are more: the same with --after {page.next}")
+        typer.echo(f"\n{_more(page).capitalize()}: the same with --after {page.next}")
 
 
 def state_of(job: Job) -> str:
@@ -152,19 +182,9 @@ def no_such_job(job_id: int) -> int:
     return show.refusal(f"there is no job {job_id}; it may have been pruned")
 
 
-def cancel(
-    job_ids: JobIds,
-    app: AppName = None,
-    url: Url = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Cancel queued jobs, and ask running ones to stop.
-
-    Exit code 1 if one had already ended, or is not there.
-    """
-    with apps.opened(app, url, config, write=True) as found:
-        _decide(job_ids, found.store.cancel, _cancelled, as_json=as_json)
+def cancel_named(job_ids: Sequence[int], store: Store, *, as_json: bool) -> None:
+    """Cancel these, and say what came of each."""
+    _decide(job_ids, store.cancel, _cancelled, as_json=as_json)
 
 
 def _cancelled(change: Change) -> str:

@@ -30,9 +30,11 @@ from seawall.store.letters import (
     LetterFilter,
     LetterGroup,
     LetterGroups,
+    LetterKind,
     LetterPage,
     LetterState,
     Pile,
+    Trend,
 )
 from seawall.store.port import Store
 from seawall.store.run_values import Items, KeptRun, LiveItems, NewRun, RunStop, Started
@@ -50,6 +52,7 @@ from seawall.store.values import (
     Filter,
     Head,
     Hold,
+    Ids,
     JobChange,
     Lapse,
     Observation,
@@ -97,6 +100,7 @@ __all__ = [
     "Filter",
     "Head",
     "Hold",
+    "Ids",
     "Items",
     "Job",
     "JobChange",
@@ -106,6 +110,7 @@ __all__ = [
     "LetterFilter",
     "LetterGroup",
     "LetterGroups",
+    "LetterKind",
     "LetterPage",
     "LetterState",
     "LiveItems",
@@ -134,6 +139,7 @@ __all__ = [
     "Store",
     "Taken",
     "Token",
+    "Trend",
     "Tries",
     "Trouble",
     "Verification",

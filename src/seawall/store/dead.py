@@ -6,7 +6,9 @@ that what fails while somebody walks one comes before the place where that walk 
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from seawall.faults import FaultCode
 from seawall.model import Lane, need_name, need_span
@@ -22,6 +24,8 @@ from seawall.store.letters import (
     LetterPage,
     LetterState,
     Pile,
+    Trend,
+    kind_of,
 )
 from seawall.store.values import MOST_ROWS, is_id, need_batch, need_limit
 
@@ -30,6 +34,10 @@ MOST_SAMPLES = 5
 """Of a group."""
 _LOOKED_AT = 50
 """Of the newest of a group, for samples that differ."""
+MOST_PARTS = 200
+MOST_COUNTED = 2_000
+"""Letters of a group, in one state, that a trend counts."""
+_COUNTED_IN_ALL = 40_000
 _ANY = "page_letters"
 _ALIKE = "page_letters_alike"
 _OF_RUN = "page_letters_of_run"
@@ -41,6 +49,9 @@ class Dead:
 
     _backend: Backend
     _lanes: Lanes
+
+    def now(self) -> datetime:
+        raise NotImplementedError
 
     # --- finding ------------------------------------------------------------------------------
 
@@ -93,12 +104,29 @@ class Dead:
         total, letters = found[0][-2:]
         samples = self._samples(which, [row[0] for row in found])
         lanes = self._lanes.named(id_ for row in found for id_ in json.loads(row[7]))
-        groups = [self._group(row, lanes, samples.get(row[0], []), letters) for row in found]
+        judged = self._judged([each for group in samples.values() for each in group])
+        now = self.now()
+        groups = [
+            self._group(row, lanes, samples.get(row[0], []), letters, judged, now) for row in found
+        ]
         return LetterGroups(tuple(groups), total, letters)
 
+    def _judged(self, letters: list[DeadLetter]) -> dict[int, tuple[str | None, str | None]]:
+        """By job: the policy that judged its last attempt, and what that one was made with."""
+        given = [{"id": each.job_id, "seq": each.attempts} for each in letters[:MOST_ROWS]]
+        found = self._backend.batch("read_ends", given) if given else []
+        return {job_id: (policy, config) for job_id, policy, config in found}
+
     def _group(
-        self, row: Row, lanes: dict[int, Lane], samples: list[DeadLetter], letters: int
+        self,
+        row: Row,
+        lanes: dict[int, Lane],
+        samples: list[DeadLetter],
+        letters: int,
+        judged: dict[int, tuple[str | None, str | None]],
+        now: datetime,
     ) -> LetterGroup:
+        seen = [judged[each.job_id] for each in samples if each.job_id in judged]
         fingerprint, count, came_back, first_at, last_at, codes, stages, lane_ids, *_ = row
         return LetterGroup(
             fingerprint=fingerprint,
@@ -111,7 +139,43 @@ class Dead:
             stages=tuple(sorted(json.loads(stages))),
             tasks=tuple(sorted({lanes[id_].task for id_ in json.loads(lane_ids)})),
             samples=tuple(_different(samples)),
+            kind=kind_of(first_at=self._backend.read(first_at), came_back=came_back, now=now),
+            policies=tuple(sorted({policy for policy, _ in seen if policy is not None})),
+            configs=tuple(sorted({config for _, config in seen if config is not None})),
         )
+
+    def letter_trends(
+        self,
+        which: LetterFilter,
+        fingerprints: Sequence[str],
+        *,
+        seconds: float = 86_400.0,
+        parts: int = 24,
+    ) -> dict[str, Trend]:
+        names = list(dict.fromkeys(fingerprints))
+        need_trends(names, seconds, parts)
+        begin = self.now() - timedelta(seconds=seconds)
+        asked = self._asked(which)
+        if asked.pop("fingerprint") is not None:
+            names = [name for name in names if name == which.fingerprint]
+        visits = [
+            {"state": state, "fingerprint": name} for state in _states(which) for name in names
+        ]
+        most = min(MOST_COUNTED, _COUNTED_IN_ALL // max(len(visits), 1))
+        asked |= {
+            "begin": self._backend.written(begin), "parts": parts,
+            "span": rows.microseconds(seconds), "limit": most,
+        }  # fmt: skip
+        counts = {name: [0] * parts for name in names}
+        seen: Counter[tuple[str, str]] = Counter()
+        for name, state, part, many in self._backend.batch("letter_trends", visits, **asked):
+            counts[name][part] += many
+            seen[name, state] += many
+        cut = {name for (name, _), many in seen.items() if many >= most}
+        return {
+            name: Trend(begin, seconds / parts, tuple(found), whole=name not in cut)
+            for name, found in counts.items()
+        }
 
     def _samples(self, which: LetterFilter, names: list[str]) -> dict[str, list[DeadLetter]]:
         """The newest of each group, the newest first."""
@@ -195,6 +259,20 @@ def need_note(found: object) -> None:
         raise ValueError(f"note: {len(found):,} characters, expected at most {LONGEST_NOTE:,}")
     if not all(sign.isprintable() or sign in "\n\t" for sign in found):
         raise ValueError(f"note: found {found!r:.80}, expected printable characters only")
+
+
+def need_trends(names: Sequence[str], seconds: float, parts: object) -> None:
+    """`ValueError` where such trends cannot be told."""
+    if len(names) > MOST_GROUPS:
+        raise ValueError(f"fingerprints: found {len(names):,}, expected at most {MOST_GROUPS}")
+    for name in names:
+        need_name("fingerprint", name)
+    need_span("seconds", seconds)
+    if seconds < 1:
+        raise ValueError(f"seconds: found {seconds!r}, expected at least 1")
+    good = type(parts) is int and 1 <= parts <= MOST_PARTS
+    if not good:
+        raise ValueError(f"parts: found {parts!r:.80}, expected 1 to {MOST_PARTS}")
 
 
 def _order_of(which: LetterFilter) -> str:

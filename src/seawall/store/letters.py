@@ -7,7 +7,7 @@ What cannot be asked for is refused when the value is made.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -117,6 +117,27 @@ class Pile(NamedTuple):
     letters: int
 
 
+class LetterKind(StrEnum):
+    """What is to be thought of a group, at a glance."""
+
+    NEW = "new"
+    """Nothing of it was there a day ago."""
+    RECURRING = "recurring"
+    """It has been there for longer."""
+    CAME_BACK = "came back"
+    """Some of it was sent again and has failed again: whatever was mended was not this."""
+
+
+NEW_FOR = timedelta(days=1)
+
+
+def kind_of(*, first_at: datetime, came_back: int, now: datetime) -> LetterKind:
+    """What a group is that was first seen then, and of which so many have failed before."""
+    if came_back:
+        return LetterKind.CAME_BACK
+    return LetterKind.NEW if now - first_at < NEW_FOR else LetterKind.RECURRING
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterGroup:
     """Dead letters of the same trouble."""
@@ -134,6 +155,11 @@ class LetterGroup:
     tasks: tuple[str, ...]
     samples: tuple[DeadLetter, ...]
     """A few of the newest, with different messages as far as there are such."""
+    kind: LetterKind
+    policies: tuple[str, ...] = ()
+    """Names and versions of the policies that judged the newest of them last."""
+    configs: tuple[str, ...] = ()
+    """What the stages were like at which the newest of them failed; a plain task has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +177,18 @@ class LetterGroups:
 
     def __len__(self) -> int:
         return len(self.groups)
+
+
+class Trend(NamedTuple):
+    """When letters of one group came last, counted by equal parts of a span that ends now."""
+
+    since: datetime
+    """When the first part begins."""
+    part_seconds: float
+    counts: tuple[int, ...]
+    """The oldest part first."""
+    whole: bool
+    """False where there were more than are counted: the oldest are left out."""
 
 
 class Dealt(NamedTuple):

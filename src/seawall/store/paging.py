@@ -6,17 +6,34 @@ while other jobs come and go. To callers it is a word without meaning that fits 
 
 import base64
 import binascii
+from dataclasses import fields
 from datetime import datetime
 from typing import NamedTuple
 
 from seawall.model import need_time
-from seawall.states import FINISHED, State
+from seawall.states import State
 from seawall.store.values import Filter
 
 QUEUED = "page_queued"
 _FINISHED = "page_finished"
+_RUNNING = "page_running"
+_TAGGED = "page_tagged"
+_OWNED = "page_owned"
+_OF_RUN = "page_of_run"
+_KEYED = "page_keyed"
+_NEWEST = "page_newest"
+_UNFINISHED = {State.QUEUED: QUEUED, State.RUNNING: _RUNNING}
 _TIMED = (QUEUED, _FINISHED)
 """Those whose order is by a time first."""
+_EXACT = {
+    QUEUED: {"state", "task", "queue", "run"},
+    _FINISHED: {"state"},
+    _TAGGED: {"tag"},
+    _OWNED: {"owner"},
+    _OF_RUN: {"run"},
+    _NEWEST: set[str](),
+}
+"""What each finds without looking at any other job. Running ones, and those of a key, are few."""
 _FIRST_ID = 0
 LAST_ID = 2**63 - 1
 
@@ -32,20 +49,32 @@ def order_of(which: Filter) -> str:
     """The statement that walks the jobs in the order that the filter asks for.
 
     A key has one job at most in each task, so it goes first; then the state, which has an order of
-    its own.
+    its own, unless a run leaves but its own items to look at.
     """
     state = None if which.state is None else State(which.state)
     if which.key is not None:
-        return "page_keyed"
-    if state is State.QUEUED:
-        return QUEUED
-    if state in FINISHED:
+        return _KEYED
+    if state in _UNFINISHED:
+        return _UNFINISHED[state]
+    if which.run is not None:
+        return _OF_RUN
+    if state is not None:
         return _FINISHED
-    if state is State.RUNNING:
-        return "page_running"
     if which.tag is not None:
-        return "page_tagged"
-    return "page_newest" if which.owner is None else "page_owned"
+        return _TAGGED
+    return _NEWEST if which.owner is None else _OWNED
+
+
+def look_of(order: str, which: Filter) -> str | None:
+    """The statement that says how far a look goes; None where everything that is met is meant.
+
+    Whatever else is asked for has no index: so many are looked at, whether they match or not.
+    """
+    exact = _EXACT.get(order)
+    if exact is None:
+        return None
+    asked = {each.name for each in fields(which) if getattr(which, each.name) is not None}
+    return order.replace("page_", "look_") if asked - exact else None
 
 
 def word(order: str, place: Place) -> str:

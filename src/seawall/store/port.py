@@ -51,6 +51,7 @@ from seawall.store.letters import (
     LetterGroups,
     LetterPage,
     Pile,
+    Trend,
 )
 from seawall.store.port_fleet import FleetVerbs
 from seawall.store.port_runs import RunVerbs
@@ -69,6 +70,7 @@ from seawall.store.values import (
     Filter,
     Head,
     Hold,
+    Ids,
     Lapse,
     Observation,
     Page,
@@ -349,9 +351,26 @@ class Store(RunVerbs, FleetVerbs, Protocol):
         """Jobs that match, in an order that holds still while others come and go.
 
         Queued ones by the time they are due, finished ones from the last that ended, all others,
-        and those of a key, from the newest; `after` is the `next` of the page before. `ValueError`
-        where it is none. A job that moves on while it is read may be left out: a page can be
-        shorter than its limit and still have a next one.
+        and those of a key or a run, from the newest; `after` is the `next` of the page before.
+        `ValueError` where it is none. A job that moves on while it is read may be left out: a page
+        can be shorter than its limit and still have a next one.
+
+        Costs a look at some thousands of jobs at most, however many there are: where fewer match
+        than were asked for, `whole` is false and `next` goes on from where the look ended, even
+        from a page with nothing in it.
+        """
+        ...
+
+    def find(self, which: Filter, *, after: str | None = None, limit: int = MOST_ROWS) -> Ids:
+        """The numbers of the jobs that `page` would show, without a look at the jobs themselves."""
+        ...
+
+    def children(
+        self, job_id: int, *, owner: str | None = None, after: int = 0, limit: int = 50
+    ) -> list[Job]:
+        """The jobs that a job's handler asked for, the first one first; those after a number.
+
+        With an owner, those of this one. That a job is gone makes no orphans: its number stays.
         """
         ...
 
@@ -388,6 +407,21 @@ class Store(RunVerbs, FleetVerbs, Protocol):
         """Dead letters that match, put together by fingerprint, the most numerous first.
 
         At most a hundred groups, and how many there are in all. Costs as much as a count.
+        """
+        ...
+
+    def letter_trends(
+        self,
+        which: LetterFilter,
+        fingerprints: Sequence[str],
+        *,
+        seconds: float = 86_400.0,
+        parts: int = 24,
+    ) -> dict[str, Trend]:
+        """For each of at most a hundred groups, when those of its letters that match came last.
+
+        Counted by so many equal parts of the last so many seconds; at most two thousand of each
+        group and forty thousand in all, from the newest, and then `whole` is false.
         """
         ...
 

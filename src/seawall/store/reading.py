@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from seawall.model import MOST_STAGES, Attempt, Job, need_time
+from seawall.model import MOST_STAGES, Attempt, Job, need_name, need_time
 from seawall.states import State
-from seawall.store import paging, rows
-from seawall.store.backend import Backend, Row
+from seawall.store import rows
+from seawall.store.backend import Backend
+from seawall.store.finding import Finding
 from seawall.store.lanes import Lanes
 from seawall.store.values import (
     MOST_ROWS,
@@ -16,10 +17,8 @@ from seawall.store.values import (
     Claim,
     Earlier,
     Evidence,
-    Filter,
     Head,
     Hold,
-    Page,
     Progress,
     Verification,
     is_id,
@@ -29,7 +28,7 @@ from seawall.store.values import (
 from seawall.store.verify import verified
 
 
-class Reading:
+class Reading(Finding):
     """Part of the ledger: see `port.Store` for what each verb promises."""
 
     _backend: Backend
@@ -43,43 +42,6 @@ class Reading:
         found = self._backend.batch("read_jobs", given)
         lanes = self._lanes.named(row[1] for row in found)
         return {row[0]: rows.job(row, lanes[row[1]], self._backend.read) for row in found}
-
-    def page(self, which: Filter, *, after: str | None = None, limit: int = 50) -> Page:
-        need_limit(limit)
-        order = paging.order_of(which)
-        found = self._found(order, which, paging.place(order, after), limit + 1)
-        shown = found[:limit]
-        jobs = self.jobs([id_ for _, id_ in shown])
-        # One that has moved on between the two looks is in this list no more.
-        still = [
-            jobs[id_] for _, id_ in shown if id_ in jobs and which.state in (None, jobs[id_].state)
-        ]
-        if len(found) <= limit:
-            return Page(tuple(still), None)
-        at, id_ = shown[-1]
-        last = paging.Place(None if at is None else self._backend.read(at), id_)
-        return Page(tuple(still), paging.word(order, last))
-
-    def _found(self, order: str, which: Filter, place: paging.Place, limit: int) -> list[Row]:
-        """The times and ids of the jobs that come after a place."""
-        backend = self._backend
-        lanes = self._lanes.every()
-        ours = {
-            id_: lane
-            for id_, lane in lanes.items()
-            if which.task in (None, lane.task)
-            and which.queue in (None, lane.queue)
-            and which.run in (None, lane.run)
-        }
-        asked = rows.filtered(which, backend.written)
-        asked["after_at"] = None if place.at is None else backend.written(place.at)
-        asked |= {"after_id": place.id, "limit": limit}
-        if order == paging.QUEUED:
-            found = backend.batch(order, [{"lane": id_} for id_ in ours], **asked)
-            return sorted(found)[:limit]
-        asked["lanes"] = None if len(ours) == len(lanes) else backend.ids(list(ours))
-        asked["tasks"] = backend.names(list({lane.task for lane in ours.values()}))
-        return backend.all(order, **asked)
 
     def changes(self, since: datetime, *, limit: int = 500) -> Changes:
         need_limit(limit)
@@ -100,6 +62,20 @@ class Reading:
             return []
         found = self._backend.all("read_attempts", job=job_id, after=after, limit=limit)
         return [rows.attempt(row, self._backend.read) for row in found]
+
+    def children(
+        self, job_id: int, *, owner: str | None = None, after: int = 0, limit: int = 50
+    ) -> list[Job]:
+        need_limit(limit)
+        if not is_id(job_id) or not 0 <= after < 2**63:
+            return []
+        if owner is not None:
+            need_name("owner", owner)
+        found = self._backend.all(
+            "read_children", parent=job_id, owner=owner, after=after, limit=limit
+        )
+        jobs = self.jobs([row[0] for row in found])
+        return [jobs[id_] for (id_,) in found if id_ in jobs]
 
     def arguments(self, job_id: int) -> str | None:
         found = self._backend.all("read_arguments", job=job_id) if is_id(job_id) else ()

@@ -92,13 +92,14 @@ def new_job(given: NewJob, position: int, lane_id: int, written: Written) -> Val
         "tags": _json(given.tags) if given.tags else None,
         "worker": None if begin is None else begin.worker,
         "lease": None if begin is None else microseconds(begin.lease_seconds),
+        "parent": given.parent,
     }
 
 
 def plain_job(given: NewJob, lane_id: int) -> Row | None:
     """The columns of `enqueue_plain`, where there is no more to a job than these tell."""
     if given.is_plain:  # a quick look, since most are so
-        return lane_id, given.lane.stage, None, given.codec, given.arguments, None
+        return lane_id, given.lane.stage, None, given.codec, given.arguments, None, None
     if (
         given.key is None
         and not given.tags
@@ -110,7 +111,8 @@ def plain_job(given: NewJob, lane_id: int) -> Row | None:
         and given.begin is None
     ):
         owner, text = given.owner, given.arguments
-        return lane_id, given.lane.stage, owner, given.codec, text, given.request_id
+        asker = given.request_id, given.parent
+        return lane_id, given.lane.stage, owner, given.codec, text, *asker
     return None
 
 
@@ -270,11 +272,21 @@ def filtered(given: Filter, written: Written) -> Values:
         "owner": given.owner,
         "tag": given.tag,
         "key": given.key,
+        "run": given.run,
+        # A fault's text begins with its code.
+        "fault": None if given.fault is None else f'{{"code":"{given.fault}"',
+        "argument": None if given.argument is None else folded(given.argument),
         "created_after": None if after is None else written(after),
         "created_before": None if before is None else written(before),
     }
 
 
+def folded(text: str) -> str:
+    """The text with small letters for capitals from A to Z, as both databases do it."""
+    return text.translate(_SMALL)
+
+
+_SMALL = {capital: capital + 32 for capital in range(ord("A"), ord("Z") + 1)}
 _FAULT_FIELDS = tuple(field for field in dataclasses.fields(Fault) if field.name != "code")
 
 
@@ -389,7 +401,7 @@ def job(row: Row, in_lane: Lane, read: Read) -> Job:
     (
         id_, _, state, due_at, cycle, tries, losses, seq, lease_no, worker, claimed_at,
         lease_until, cancel_requested, deadline_at, run, owner, created_at, started_at,
-        last_attempt_at, finished_at, last_fault, key, tags,
+        last_attempt_at, finished_at, last_fault, key, tags, parent,
     ) = row  # fmt: skip
 
     def time(found: Any) -> datetime | None:
@@ -421,6 +433,7 @@ def job(row: Row, in_lane: Lane, read: Read) -> Job:
         key=key,
         tags=tuple(sorted(json.loads(tags))) if tags else (),
         run=run,
+        parent=parent,
         last_fault=fault_of(last_fault),
     )
 

@@ -4,7 +4,7 @@ What cannot be kept is refused here, when the value is made, with a line that na
 it is refused alike whatever the database.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from seawall.faults import Fault
 from seawall.model import (
-    Job,
     Lane,
     NewJob,
     Settlement,
@@ -23,9 +22,11 @@ from seawall.model import (
     need_span,
     need_spans,
     need_text,
-    need_time,
 )
 from seawall.states import FINISHED, State
+from seawall.store.finding_values import Filter as Filter
+from seawall.store.finding_values import Ids as Ids
+from seawall.store.finding_values import Page as Page
 from seawall.store.fleet_values import (
     Observation as Observation,
 )
@@ -279,44 +280,6 @@ class Evidence(NamedTuple):
 
     traceback: str | None
     raw_output: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """Which jobs are meant; what is None does not matter."""
-
-    state: State | None = None
-    task: str | None = None
-    queue: str | None = None
-    owner: str | None = None
-    tag: str | None = None
-    key: str | None = None
-    run: int | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("task", "queue", "owner", "tag", "key"):
-            if (found := getattr(self, name)) is not None:
-                need_name(name, found)
-        for name in ("created_after", "created_before"):
-            if (found := getattr(self, name)) is not None:
-                need_time(name, found)
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A part of a list of jobs, and where the next part begins."""
-
-    jobs: tuple[Job, ...]
-    next: str | None
-    """Give it back as `after`; None where this is the end."""
-
-    def __iter__(self) -> Iterator[Job]:
-        return iter(self.jobs)
-
-    def __len__(self) -> int:
-        return len(self.jobs)
 
 
 class JobChange(NamedTuple):

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, StrictBool, Tag
 
 from seawall.faults import FaultCode
-from seawall.store import LetterState
-from seawall.web.models import FaultShown, Given, IsNumber, Moment, Name, Number, Shown
+from seawall.store import LetterKind, LetterState
+from seawall.web.models import FaultShown, Given, IsNumber, JobsMeant, Moment, Name, Number, Shown
 
 MOST_NAMED = 500
 
@@ -43,6 +43,11 @@ class LetterGroupShown(Shown):
     stages: list[int]
     tasks: list[str]
     samples: list[LetterShown]
+    kind: LetterKind = Field(
+        description="New: not there a day ago. Came back: sent again, and failed again."
+    )
+    policies: list[str] = Field(description="That judged the newest of them last.")
+    configs: list[str] = Field(description="Of the stages at which the newest of them failed.")
 
 
 class LetterGroupsShown(Shown):
@@ -121,6 +126,12 @@ class RedriveByNumber(ByNumber, Redriving): ...
 class RedriveByKind(ByKind, Redriving): ...
 
 
+class RedriveJobs(Redriving):
+    """All failed jobs that match."""
+
+    which: JobsMeant
+
+
 def _aim(asked: object) -> str | None:
     """By what letters are meant, so that a mistake is told of that way and not of both."""
     if not isinstance(asked, dict):
@@ -185,6 +196,7 @@ class RedrivenShown(Shown):
     canary: str
     held_back: int
     last_due_seconds: float
+    whole: bool = Field(description="False where more match than one redrive sends: ask again.")
     ok: bool
 
 

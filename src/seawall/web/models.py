@@ -9,7 +9,7 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 from seawall.faults import FaultCode
 from seawall.model import MOST_TAGS, Outcome
@@ -116,7 +116,20 @@ class ProgressShown(Shown):
     message: str
 
 
+class JobPage(Page[JobShown]):
+    """A part of a list of jobs."""
+
+    whole: bool = Field(
+        default=True,
+        description="False where it looked only so far: there may be more behind `next`, even"
+        " where this part is empty.",
+    )
+
+
 class JobDetail(JobShown):
+    parent: int | None = Field(
+        description="The job whose handler asked for it, where that is yours."
+    )
     arguments: Any = Field(description="Without what looks like a secret.")
     progress: ProgressShown | None
 
@@ -170,6 +183,50 @@ class JobAsked(Given):
 class JobTaken(BaseModel):
     job: int
     created: bool = Field(description="False where a job with this key was there: this is it.")
+
+
+class JobFilters(Given):
+    """Which jobs are meant; what is left out does not matter."""
+
+    state: State | None = None
+    task: Name | None = None
+    queue: Name | None = None
+    owner: Name | None = None
+    tag: Name | None = None
+    key: Name | None = None
+    run: Number | None = None
+    fault: FaultCode | None = Field(None, description="What went wrong with it last.")
+    argument: Name | None = Field(
+        None,
+        description="Text that its arguments hold, as they are kept and shown; capitals from A to Z"
+        " do not matter.",
+    )
+    created_after: Moment | None = None
+    created_before: Moment | None = None
+
+    def said(self) -> dict[str, Any]:
+        """What was said, by name."""
+        return self.model_dump(include=set(JobFilters.model_fields), exclude_none=True)
+
+
+class JobsMeant(JobFilters):
+    """Which jobs something is done about; at least one word has to be said."""
+
+    run: Annotated[Number, IsNumber] | None = None
+
+
+class CancelAsked(Given):
+    which: JobsMeant
+    dry_run: StrictBool = Field(default=False, description="Only count them.")
+
+
+class CancelledShown(Shown):
+    found: int
+    cancelled: int
+    stopping: int = Field(description="Running ones that were asked to stop.")
+    ended: int = Field(description="Those that had ended before it was their turn.")
+    whole: bool = Field(description="False where there are more, or may be: ask again.")
+    dry_run: bool
 
 
 class Done(BaseModel):

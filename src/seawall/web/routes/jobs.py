@@ -2,34 +2,37 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from seawall.artifacts import recall
 from seawall.errors import ArgumentsError
+from seawall.finding import Cancelled, cancelled, need_some_filter
 from seawall.model import Job, need_name
 from seawall.redact import redacted
+from seawall.redriving import Redriven
 from seawall.retrying import retried
 from seawall.states import FINISHED, State
 from seawall.store.values import MOST_ROWS
 from seawall.timeline import events
-from seawall.web.access import Reader, Visitor, Writer
+from seawall.web.access import Operator, Reader, Visitor, Writer
 from seawall.web.house import House, house_of
+from seawall.web.letter_models import RedriveJobs, RedrivenShown
 from seawall.web.models import (
     LARGEST_NUMBER,
     MOST_LISTED,
     AttemptShown,
+    CancelAsked,
+    CancelledShown,
     Done,
     FaultShown,
-    Given,
     HappeningShown,
     JobDetail,
+    JobFilters,
+    JobPage,
     JobShown,
-    Moment,
-    Name,
-    Number,
-    Page,
     ProgressShown,
     ResultShown,
     WhyShown,
@@ -39,6 +42,9 @@ from seawall.web.problems import ProblemError
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 
 T = TypeVar("T")
+MOST_AT_ONCE = 50_000
+"""Jobs that one request cancels."""
+_NAMES = ("task", "queue", "owner", "tag", "key", "argument")
 JobId = Annotated[int, Path(ge=1, le=LARGEST_NUMBER)]
 After = Annotated[str | None, Query(max_length=500, description="The `next` of the part before.")]
 Limit = Annotated[int, Query(ge=1, le=MOST_LISTED)]
@@ -74,41 +80,70 @@ def in_a_list(ask: Callable[..., T], **how: Any) -> T:
         raise ProblemError(404, line, code="no_such_place") from None
 
 
-class JobsAsked(Given):
+class JobsAsked(JobFilters):
     """Which jobs are listed, and where the list begins."""
 
-    state: State | None = None
-    task: Name | None = None
-    queue: Name | None = None
-    owner: Name | None = None
-    tag: Name | None = None
-    key: Name | None = None
-    run: Number | None = None
-    created_after: Moment | None = None
-    created_before: Moment | None = None
     after: After = None
     limit: Limit = 50
 
 
-@router.get("", response_model=Page[JobShown])
+@router.get("", response_model=JobPage)
 async def list_jobs(
     request: Request, visitor: Reader, asked: Annotated[JobsAsked, Query()]
-) -> Response | Page[JobShown]:
+) -> Response | JobPage:
     """Jobs that match: queued ones as they are due, finished ones from the last, others from the
-    newest.
+    newest. Each part looks at some thousands of jobs at most.
     """
     house = house_of(request)
-    if visitor.only is not None and asked.owner not in (None, visitor.only):
-        return Page(items=[], next=None)
-    if not are_names(asked.task, asked.queue, asked.owner, asked.tag, asked.key):
-        return Page(items=[], next=None)
-    which = dict(asked) | {"owner": visitor.only or asked.owner}
+    which = mine(visitor, asked.said())
+    if which is None:
+        return JobPage(items=[], next=None)
+    how = {**which, "after": asked.after, "limit": asked.limit}
 
-    def look() -> Page[JobShown]:
-        found = in_a_list(house.app.jobs, **which)
-        return Page(items=[JobShown.model_validate(job) for job in found.jobs], next=found.next)
+    def look() -> JobPage:
+        found = in_a_list(house.app.jobs, **how)
+        items = [JobShown.model_validate(job) for job in found.jobs]
+        return JobPage(items=items, next=found.next, whole=found.whole)
 
-    return await house.shared.ask(("jobs", *which.values()), look)
+    return await house.shared.ask(("jobs", *how.items()), look)
+
+
+def mine(visitor: Visitor, said: dict[str, Any]) -> dict[str, Any] | None:
+    """The filter, for what this visitor sees; None where that is nothing."""
+    if not are_names(*(said.get(name) for name in _NAMES)):
+        return None
+    if visitor.only is None:
+        return said
+    if said.get("owner", visitor.only) != visitor.only:
+        return None
+    return {**said, "owner": visitor.only}
+
+
+@router.post("/cancel")
+async def cancel_jobs(request: Request, visitor: Writer, asked: CancelAsked) -> CancelledShown:
+    """Cancel all queued jobs that match, and ask running ones to stop; an owner, his own.
+
+    At most so many at a time: where the answer is not `whole`, ask again. A dry run counts them.
+    """
+    house = house_of(request)
+    said = asked.which.said()
+    need_some_filter(said)
+    which = mine(visitor, said)
+    if which is None:
+        return CancelledShown.model_validate(Cancelled(found=0, dry_run=asked.dry_run))
+    act = partial(cancelled, house.store, which, dry_run=asked.dry_run, most=MOST_AT_ONCE)
+    return CancelledShown.model_validate(await house.slow.ask(act))
+
+
+@router.post("/redrive")
+async def redrive_jobs(request: Request, visitor: Operator, asked: RedriveJobs) -> RedrivenShown:
+    """Send all failed jobs that match again: a dry run, a canary, a rate."""
+    house = house_of(request)
+    which = mine(visitor, asked.which.said())
+    if which is None:
+        return RedrivenShown.model_validate(Redriven(found=0, dry_run=asked.dry_run))
+    act = partial(house.app.redrive_all, by=visitor.name, **which, **asked.how())
+    return RedrivenShown.model_validate(await house.slow.ask(act))
 
 
 @router.get("/{job_id:int}")
@@ -125,9 +160,37 @@ def _detail(house: House, visitor: Visitor, job_id: int) -> JobDetail:
     shown["seq"] = shown.pop("attempts")
     return JobDetail(
         **shown,
+        parent=parent_of(house, visitor, job),
         arguments=redacted(parsed(house.store.arguments(job_id))),
         progress=None if progress is None else ProgressShown.model_validate(progress),
     )
+
+
+def parent_of(house: House, visitor: Visitor, job: Job) -> int | None:
+    """Who asked for it; nobody, to a visitor for whom that job is not there."""
+    if job.parent is None or visitor.sees_all:
+        return job.parent
+    found = house.store.jobs([job.parent]).get(job.parent)
+    return job.parent if found is not None and visitor.sees(found.owner) else None
+
+
+@router.get("/{job_id:int}/children")
+async def list_children(
+    request: Request,
+    visitor: Reader,
+    job_id: JobId,
+    after: Annotated[int, Query(ge=0, le=LARGEST_NUMBER, description="The number of a job.")] = 0,
+    limit: Limit = 50,
+) -> list[JobShown]:
+    """The jobs that a job's handler asked for, the first one first; those that are yours."""
+    house = house_of(request)
+
+    def read() -> list[JobShown]:
+        seen(house, visitor, job_id)
+        found = house.store.children(job_id, owner=visitor.only, after=after, limit=limit)
+        return [JobShown.model_validate(each) for each in found]
+
+    return await house.threads.ask(read)
 
 
 def parsed(text: str | None) -> Any:

@@ -118,6 +118,43 @@ WHERE letter.state = ANY (%(states)s::text[])
 GROUP BY letter.fingerprint
 ORDER BY count(*) DESC, max(letter.last_at) DESC, letter.fingerprint LIMIT %(limit)s;
 
+-- name: letter_trends
+-- When dead letters that failed alike did so last, counted by parts of a span of time: at most so
+-- many of each state, from the newest.
+SELECT visit.fingerprint, visit.state, latest.part, count(*)
+FROM json_to_recordset(%(rows)s) AS visit (state text, fingerprint text)
+CROSS JOIN LATERAL (
+    SELECT least(
+        (extract(epoch FROM letter.last_at - %(begin)s::timestamptz) * 1000000)::bigint
+            * %(parts)s::bigint / %(span)s::bigint,
+        %(parts)s::bigint - 1
+    ) AS part
+    FROM seawall.dead_letter AS letter
+    WHERE letter.fingerprint = visit.fingerprint AND letter.state = visit.state
+        AND letter.last_at
+            >= greatest(%(begin)s::timestamptz, coalesce(%(since)s::timestamptz, '-infinity'))
+        AND letter.last_at < coalesce(%(until)s::timestamptz, 'infinity')
+        AND CASE WHEN
+            (%(lanes)s::bigint[] IS NULL OR letter.lane = ANY (%(lanes)s::bigint[]))
+            AND (%(stage)s::integer IS NULL OR letter.stage = %(stage)s)
+            AND (%(code)s::text IS NULL OR letter.code = %(code)s)
+            AND (%(owner)s::text IS NULL OR letter.owner = %(owner)s)
+            AND (%(run)s::bigint IS NULL OR letter.run = %(run)s)
+        THEN true ELSE false END
+    ORDER BY letter.last_at DESC LIMIT %(limit)s
+) AS latest
+GROUP BY visit.fingerprint, visit.state, latest.part;
+
+-- name: read_ends
+-- Which policy and which configuration these attempts had.
+SELECT ended.job, ended.policy, ended.config
+FROM json_to_recordset(%(rows)s) AS given (id bigint, seq integer)
+CROSS JOIN LATERAL (
+    SELECT * FROM seawall.attempt
+    WHERE attempt.job = given.id AND attempt.seq = given.seq
+    LIMIT 1  -- one look into the index for each row, whatever the planner believes
+) AS ended;
+
 -- name: dismiss
 -- Marks the dead letters of failed jobs as dealt with, with a note; one that was dismissed before
 -- gets the new note. The jobs stay as they are, and are locked first, as by all who change both.

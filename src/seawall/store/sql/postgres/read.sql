@@ -5,7 +5,8 @@ SELECT
     job.lease_no, job.worker, job.claimed_at, job.lease_until, job.cancel_requested,
     job.deadline_at, job.run, job.owner, job.created_at, job.started_at, job.last_attempt_at,
     job.finished_at, job.last_fault, job_key.key,
-    (SELECT json_agg(tag)::text FROM seawall.job_tag WHERE job_tag.job = job.id)
+    (SELECT json_agg(tag)::text FROM seawall.job_tag WHERE job_tag.job = job.id),
+    (SELECT data.parent FROM seawall.job_data AS data WHERE data.job = job.id)
 FROM json_to_recordset(%(rows)s) AS given (id bigint)
 JOIN seawall.job USING (id)
 LEFT JOIN seawall.job_key ON job_key.job = job.id;
@@ -36,6 +37,25 @@ SELECT state, count(*) FROM seawall.job GROUP BY state;
 -- name: read_arguments
 -- What a job was asked to work on.
 SELECT arguments FROM seawall.job_data WHERE job = %(job)s;
+
+-- name: read_texts
+-- The same for several jobs at once.
+SELECT data.job, data.arguments
+FROM json_to_recordset(%(rows)s) AS given (id bigint)
+CROSS JOIN LATERAL (
+    SELECT * FROM seawall.job_data WHERE job_data.job = given.id
+    LIMIT 1  -- one look into the index for each row, whatever the planner believes
+) AS data;
+
+-- name: read_children
+-- The jobs that a job asked for, the first one first; with an owner, that one's.
+SELECT data.job
+FROM seawall.job_data AS data
+WHERE data.parent = %(parent)s AND data.parent IS NOT NULL AND data.job > %(after)s
+    AND CASE WHEN %(owner)s::text IS NULL OR (
+        SELECT job.owner FROM seawall.job WHERE job.id = data.job
+    ) = %(owner)s THEN true ELSE false END
+ORDER BY data.job LIMIT %(limit)s;
 
 -- name: read_evidence
 -- What an attempt left for operators.

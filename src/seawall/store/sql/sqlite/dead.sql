@@ -101,6 +101,30 @@ WHERE letter.state IN (SELECT value FROM json_each(:states))
 GROUP BY letter.fingerprint
 ORDER BY count(*) DESC, max(letter.last_at) DESC, letter.fingerprint LIMIT :limit;
 
+-- name: letter_trends
+-- When dead letters that failed alike did so last, counted by parts of a span of time: at most so
+-- many of each state, from the newest.
+SELECT :fingerprint, :state, latest.part, count(*)
+FROM (
+    SELECT min((letter.last_at - :begin) * :parts / :span, :parts - 1) AS part
+    FROM seawall_dead_letter AS letter INDEXED BY seawall_dead_letter_alike
+    WHERE letter.fingerprint = :fingerprint AND letter.state = :state
+        AND letter.last_at >= max(:begin, coalesce(:since, :begin))
+        AND letter.last_at < coalesce(:until, 9223372036854775807)
+        AND (:lanes IS NULL OR letter.lane IN (SELECT value FROM json_each(:lanes)))
+        AND (:stage IS NULL OR letter.stage = :stage)
+        AND (:code IS NULL OR letter.code = :code)
+        AND (:owner IS NULL OR letter.owner = :owner)
+        AND (:run IS NULL OR letter.run = :run)
+    ORDER BY letter.last_at DESC LIMIT :limit
+) AS latest
+GROUP BY latest.part;
+
+-- name: read_ends
+-- Which policy and which configuration these attempts had.
+SELECT attempt.job, attempt.policy, attempt.config
+FROM seawall_attempt AS attempt WHERE attempt.job = :id AND attempt.seq = :seq;
+
 -- name: dismiss
 -- Marks the dead letters of failed jobs as dealt with, with a note; one that was dismissed before
 -- gets the new note. The jobs stay as they are.

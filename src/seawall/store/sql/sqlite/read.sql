@@ -5,7 +5,8 @@ SELECT
     job.lease_no, job.worker, job.claimed_at, job.lease_until, job.cancel_requested,
     job.deadline_at, job.run, job.owner, job.created_at, job.started_at, job.last_attempt_at,
     job.finished_at, job.last_fault, job_key.key,
-    (SELECT json_group_array(tag) FROM seawall_job_tag WHERE seawall_job_tag.job = job.id)
+    (SELECT json_group_array(tag) FROM seawall_job_tag WHERE seawall_job_tag.job = job.id),
+    (SELECT data.parent FROM seawall_job_data AS data WHERE data.job = job.id)
 FROM seawall_job AS job LEFT JOIN seawall_job_key AS job_key ON job_key.job = job.id
 WHERE job.id = :id;
 
@@ -36,6 +37,19 @@ SELECT state, count(*) FROM seawall_job GROUP BY state;
 -- name: read_arguments
 -- What a job was asked to work on.
 SELECT arguments FROM seawall_job_data WHERE job = :job;
+
+-- name: read_texts
+-- The same for several jobs at once.
+SELECT job, arguments FROM seawall_job_data WHERE job = :id;
+
+-- name: read_children
+-- The jobs that a job asked for, the first one first; with an owner, that one's.
+SELECT data.job
+FROM seawall_job_data AS data INDEXED BY seawall_job_data_parent
+CROSS JOIN seawall_job AS job ON job.id = data.job
+WHERE data.parent = :parent AND data.parent IS NOT NULL AND data.job > :after
+    AND (:owner IS NULL OR job.owner = :owner)
+ORDER BY data.job LIMIT :limit;
 
 -- name: read_evidence
 -- What an attempt left for operators.

@@ -204,7 +204,9 @@ CREATE TABLE seawall_job_data (
     codec TEXT NOT NULL,
     arguments TEXT NOT NULL,
     request_id TEXT
-) STRICT;
+, parent INTEGER) STRICT;
+
+CREATE INDEX seawall_job_data_parent ON seawall_job_data (parent, job) WHERE parent IS NOT NULL;
 
 CREATE TABLE seawall_job_key (
     task TEXT NOT NULL,
