@@ -34,6 +34,17 @@ from seawall.store.letters import (
     LetterState,
     Pile,
 )
+from seawall.store.pace_values import (
+    BOUNDS_SECONDS,
+    Histogram,
+    PaceBucket,
+    PhaseSpan,
+    Total,
+    Turn,
+    UpstreamBucket,
+    UpstreamPhase,
+    UpstreamTotal,
+)
 from seawall.store.port import Store
 from seawall.store.run_values import Items, KeptRun, LiveItems, NewRun, RunStop, Started
 from seawall.store.values import (
@@ -73,6 +84,7 @@ from seawall.store.values import (
 from seawall.store.watching import Desk
 
 __all__ = [
+    "BOUNDS_SECONDS",
     "MOST_TRIES",
     "Access",
     "AccessScope",
@@ -96,6 +108,7 @@ __all__ = [
     "FailedItem",
     "Filter",
     "Head",
+    "Histogram",
     "Hold",
     "Items",
     "Job",
@@ -115,7 +128,9 @@ __all__ = [
     "Observation",
     "Observed",
     "Outcome",
+    "PaceBucket",
     "Page",
+    "PhaseSpan",
     "Pile",
     "Planned",
     "Presence",
@@ -134,8 +149,13 @@ __all__ = [
     "Store",
     "Taken",
     "Token",
+    "Total",
     "Tries",
     "Trouble",
+    "Turn",
+    "UpstreamBucket",
+    "UpstreamPhase",
+    "UpstreamTotal",
     "Verification",
     "Violation",
     "Wanted",
