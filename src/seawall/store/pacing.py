@@ -102,7 +102,8 @@ class Pacing(Reading):
             end = begun
             if begun <= since:
                 break
-        if end is None or end > since:  # nobody had anything against it before
+        if len(found) < MOST_PHASES and (end is None or end > since):
+            # Nobody had anything against it before.
             spans.append(PhaseSpan(UpstreamPhase.CLOSED, since, end))
         clipped = [each._replace(since=max(since, each.since)) for each in spans]
         return [s for s in reversed(clipped) if s.until is None or s.until > s.since]

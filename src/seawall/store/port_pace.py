@@ -50,10 +50,10 @@ class PaceVerbs(Protocol):
         ...
 
     def upstream_phases(self, upstream: str, since: datetime) -> list[PhaseSpan]:
-        """How an upstream's breaker stood from that time until now, without gaps, in order.
+        """How an upstream's breaker stood from that time until now, in order and without gaps.
 
-        Two days are kept, and of one that turns very often its last thousand turns; before what is
-        known it is taken for closed.
+        Two days are kept. Of one that turned more than a thousand times since, the last thousand
+        are told, and it begins later.
         """
         ...
 
