@@ -21,7 +21,7 @@ from seawall.model import LONGEST_NAME, need_name, need_span
 from seawall.redact import one_line
 
 if TYPE_CHECKING:
-    from seawall.store import Backlog, Desk, Observed, Store
+    from seawall.store import Backlog, Desk, Observed, Store, Turn
 
 MOST_KEPT = 10_000
 LATELY_SECONDS = 60.0
@@ -247,7 +247,20 @@ def settle_down(desk: "Desk", upstream: Upstream, gate: Gate, *, knows: bool = T
         gated=not knows or gates.is_gated(upstream, gate, now),
         held_until=_moment(until),
         reason=gate.why,
+        turn=_turn(upstream, gate, now),
     )
+
+
+def _turn(upstream: Upstream, gate: Gate, now: float) -> "Turn":
+    """How its breaker stands, for the history."""
+    from seawall.store import Turn, UpstreamPhase  # noqa: PLC0415 - `import seawall` stays light
+
+    current = breakers.at(upstream.breaker, gate.breaker, now)
+    if current.forced is not None:
+        by_hand = UpstreamPhase.HELD if current.forced == "open" else UpstreamPhase.FORCED_CLOSED
+        return Turn(by_hand, _moment(current.until))
+    phase = UpstreamPhase(current.phase)
+    return Turn(phase, _moment(current.until) if phase is UpstreamPhase.OPEN else None)
 
 
 def _left(upstream: Upstream, gate: Gate, seen: "list[Observed]", now: float) -> int:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
@@ -104,7 +104,8 @@ observations = st.builds(
     values.Observation,
     upstream=st.sampled_from(UPSTREAMS),
     worker=st.sampled_from(WORKERS[:2]),
-    **dict.fromkeys(values.Observation._fields[2:], st.integers(0, 3)),
+    **dict.fromkeys(values.Observation._fields[2:8], st.integers(0, 3)),
+    spans=st.sampled_from([(), ((0, 1),), ((3, 2), (28, 1))]),
 )
 
 EVENTS: list[tuple[str, int, Callable]] = []
@@ -435,6 +436,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @event(1)
     def fold(self, draw):
         assert self.store.fold(limit=draw(limits)) >= 0
+        assert self.store.fold_pace(limit=draw(limits)) >= 0
 
     def ends(self) -> list[State]:
         return sorted(FINISHED & {record.state for record in self.model.jobs.values()})
@@ -516,6 +518,13 @@ class LedgerMachine(RuleBasedStateMachine):
                     assert self.store.output(job_id, stage) == record.outputs.get(stage)
 
     @invariant()
+    def the_totals_are_those_of_the_model(self):
+        totals, pace = self.store.totals(), self.model.pace
+        assert {each[:6]: each.many for each in totals} == pace.many
+        micros = {each[:6]: round(each.seconds * 1e6) for each in totals if each.seconds}
+        assert micros == {key: many for key, many in pace.micros.items() if many}
+
+    @invariant()
     def now_and_then_the_whole_ledger_is_verified(self):
         self.steps += 1
         if self.steps % STEPS_BETWEEN_VERIFICATIONS == 0:
@@ -534,6 +543,25 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.store.observed(name, within_seconds=5_000) == model.seen_at(name, 5_000)
         assert self.store.lapsed() == model.lapsed()
         self.the_lists_of_letters_agree()
+        self.the_minutes_are_those_of_the_model()
+
+    def the_minutes_are_those_of_the_model(self) -> None:
+        hours = 4
+        minutes = self.model.pace.minutes
+        first, last = (f(minute for minute, *_ in minutes) * 60 for f in (min, max))
+        window = [datetime.fromtimestamp(each, UTC) for each in (first, last)]
+        for task in (None, *TASKS):
+            expected = Counter()
+            for (minute, of, what), many in minutes.items():
+                if task in (None, of):
+                    expected[minute // (60 * hours), what] += many
+            found = Counter()
+            for each in self.store.pace(*window, step_seconds=hours * 3_600, task=task):
+                at = int(each.at.timestamp()) // (3_600 * hours)
+                found += Counter(
+                    {(at, what): n for what, n in each._asdict().items() if what != "at"}
+                )
+            assert found == expected
 
     def the_lists_of_letters_agree(self) -> None:
         """As lists, as counts and as groups, whatever order the clock gave them."""

@@ -88,6 +88,15 @@ INDEX = {
     "sum_usage": "usage_owner",
     "read_changes": "job_finished",
     "find_access": "access_token_pkey",
+    "read_pace": "pace_minute_pkey",
+    "forget_pace": "pace_minute_minute",
+    "read_upstream_pace": "upstream_pace_pkey",
+    "read_upstream_totals": "upstream_pace_folded",
+    "fold_upstream_pace": "upstream_pace_told",
+    "forget_upstream_pace": "upstream_pace_folded",
+    "read_phases": "upstream_phase_upstream",
+    "note_phase": "upstream_phase_upstream",
+    "forget_phases": "upstream_phase_at",
 }
 """What each statement must reach its rows by."""
 HOUR = {
@@ -103,6 +112,33 @@ HOUR = {
     """,
 }
 """What was observed in each second of an hour."""
+DAYS = {
+    "sqlite": """
+        WITH RECURSIVE ago (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM ago WHERE n < 2880)
+        INSERT OR IGNORE INTO seawall_pace_minute
+        SELECT task, minute - n, 1, 0, 1, 0, 0, 0, 0, 0 FROM seawall_pace_minute, ago;
+        WITH RECURSIVE ago (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM ago WHERE n < 2880)
+        INSERT OR IGNORE INTO seawall_upstream_pace
+        SELECT upstream, minute - n, bucket, '', 1, 0, 0, 0 FROM seawall_upstream_pace, ago
+        WHERE minute > 0;
+        WITH RECURSIVE ago (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM ago WHERE n < 2880)
+        INSERT INTO seawall_upstream_phase (upstream, at, phase, open_before)
+        SELECT 'u' || n % 7, n * 1000000, 'open', 0 FROM ago;
+    """,
+    "postgres": """
+        INSERT INTO seawall.pace_minute
+        SELECT task, minute - n, 1, 0, 1, 0, 0, 0, 0, 0
+        FROM seawall.pace_minute, generate_series(1, 2880) AS ago (n) ON CONFLICT DO NOTHING;
+        INSERT INTO seawall.upstream_pace
+        SELECT upstream, minute - n, bucket, '', 1, 0, 0, 0
+        FROM seawall.upstream_pace, generate_series(1, 2880) AS ago (n)
+        WHERE minute > 0 ON CONFLICT DO NOTHING;
+        INSERT INTO seawall.upstream_phase (upstream, at, phase, open_before)
+        SELECT 'u' || n % 7, now() - n * interval '1 minute', 'open', 0
+        FROM generate_series(1, 2880) AS ago (n);
+    """,
+}
+"""What happened in each minute of two days."""
 
 
 @pytest.fixture(params=["file", "postgres16", "postgres18"], scope="module")
@@ -131,7 +167,7 @@ def full(request, tmp_path_factory):
             for claim in claims[::2]
         ])  # fmt: skip
         for n in range(7):  # each second of an hour, as time would have it
-            store.observe([Observation(f"u{n}", "w", firsts=1)])
+            store.observe([Observation(f"u{n}", "w", firsts=1, spans=((3, 1),))])
         for _ in range(5):
             claims = store.claim(wanted(1_000))
             store.settle([ended(claim.token) for claim in claims])
@@ -140,8 +176,10 @@ def full(request, tmp_path_factory):
         store.dismiss([claim.token.job_id for claim in claims[::3]], note="x")
         store.redrive([Redrive(claim.token.job_id) for claim in claims[1::3]])
         store.claim(wanted(500))
+        store.fold_pace()
         with store._backend.migrating() as session:
             session.script(HOUR[store._backend.dialect])
+            session.script(DAYS[store._backend.dialect])
             session.script("ANALYZE")
         yield store
 
@@ -221,6 +259,8 @@ def _in_sqlite(index):
         "dead_letter_pkey": r"INTEGER PRIMARY KEY \(rowid=\?\)",
         "observation_pkey": r"USING PRIMARY KEY \(upstream=\? AND second>\?\)",
         "upstream_pkey": r"USING PRIMARY KEY \(name=\?\)",
+        "pace_minute_pkey": r"USING PRIMARY KEY \(task=\? AND minute>\? AND minute<\?\)",
+        "upstream_pace_pkey": r"USING PRIMARY KEY \(upstream=\? AND minute>\? AND minute<\?\)",
         "access_token_pkey": r"USING PRIMARY KEY \(id=\?\)",
         "usage_pkey": r"USING PRIMARY KEY \(job=\?\)",
         "evidence_pkey": r"INDEX sqlite_autoindex_seawall_evidence_1 \(job=\? AND seq=\?\)",
@@ -264,6 +304,11 @@ def test_a_page_is_walked_in_its_order_and_not_sorted(full, name):
         ("prune_dismissed", "dead_letter_dismissed", "handled_at"),
         ("read_changes", "job_finished", "finished_at"),
         ("read_changes", "job_due_set", "due_set_at"),
+        ("read_pace", "pace_minute_pkey", "minute"),
+        ("read_upstream_pace", "upstream_pace_pkey", "minute"),
+        ("forget_pace", "pace_minute_minute", "minute"),
+        ("forget_upstream_pace", "upstream_pace_folded", "minute"),
+        ("forget_phases", "upstream_phase_at", "at"),
     ],
 )
 def test_an_index_is_entered_where_time_says_and_not_read_up_to_there(full, name, index, column):

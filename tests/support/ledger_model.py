@@ -27,6 +27,7 @@ from seawall.model import (
 from seawall.states import FINISHED, Move, State, step
 from seawall.store import values
 from seawall.store.letters import DeadLetter, Dealt, LetterState
+from tests.support.pace_model import PaceModel
 
 EXPIRED = Fault(FaultCode.EXPIRED, "its deadline passed while it waited")
 LOST = values.Answer(values.Result.LOST)
@@ -76,6 +77,7 @@ class Record:
     letter: DeadLetter | None = None
     arguments: str = ""
     """What it works on now; a redrive may change it."""
+    pace: PaceModel = field(default_factory=PaceModel)
 
     def __post_init__(self) -> None:
         self.arguments = self.asked.arguments
@@ -87,6 +89,8 @@ class Record:
             self.worker = self.claimed_at = self.leased_at = self.lease_until = None
             self.cancel_requested = False
         self.finished_at = now if self.state in FINISHED else None
+        if self.finished_at:
+            self.pace.ended(self.state, self.lane, self.last_fault, self.created_at, now)
 
     def bury(self, now: datetime) -> None:
         """It has failed: the letter that tells of it, or the one that it left before."""
@@ -111,7 +115,7 @@ class Record:
     def wait(self, seconds: float, now: datetime) -> None:
         self.due_at, self.due_set_at = now + timedelta(seconds=seconds), now
 
-    def remember(self, token: Token, outcome: Outcome, **how: object) -> None:
+    def remember(self, token: Token, outcome: Outcome, now: datetime, **how: object) -> None:
         """One more line of history, under the stage and cycle of now."""
         attempt = Attempt(
             job_id=self.id,
@@ -124,6 +128,7 @@ class Record:
             **how,
         )
         self.history.append(attempt)
+        self.pace.tried(attempt, self.lane, now)
         self.ended.add((token, outcome))
         self.seq += 1
         self.started_at = self.started_at or attempt.started_at
@@ -188,6 +193,7 @@ class LedgerModel:
         self.observed: dict[tuple[str, int, str], values.Observation] = {}
         self.ever: list[int] = []
         self.pruned: Counter[State] = Counter()
+        self.pace = PaceModel()
         self.told_until: datetime | None = None
         """Up to when the fleet has told of failures."""
 
@@ -223,7 +229,10 @@ class LedgerModel:
         now = self._now()
         chosen = asked.run_after is not None and asked.run_after > now
         due_at, due_set_at = (asked.run_after, None) if chosen else (now, now)
-        record = Record(job_id, asked, asked.lane, now, due_at, due_set_at, asked.deadline_at)
+        record = Record(
+            job_id, asked, asked.lane, now, due_at, due_set_at, asked.deadline_at, pace=self.pace
+        )
+        self.pace.entered("created", asked.lane, now)
         if asked.begin is None:
             record.move(Move.ENQUEUE, now)
         else:
@@ -309,7 +318,7 @@ class LedgerModel:
         now = self._now()
         times = _times(now, given.duration_seconds, given.age_seconds)
         record.remember(
-            given.token, Outcome.ADVANCED, counted=given.counts, policy=given.policy, **times
+            given.token, Outcome.ADVANCED, now, counted=given.counts, policy=given.policy, **times
         )
         self._keep(record, given.output)
         record.move(Move.ADVANCE, now)
@@ -325,6 +334,7 @@ class LedgerModel:
         record.remember(
             given.token,
             given.outcome,
+            now,
             counted=given.counts,
             fault=given.fault,
             delay_seconds=given.delay_seconds,
@@ -352,7 +362,7 @@ class LedgerModel:
         now = self._now()
         if given.duration_seconds is not None:
             times = _times(now, given.duration_seconds, given.age_seconds)
-            record.remember(given.token, Outcome.RELEASED, counted=False, **times)
+            record.remember(given.token, Outcome.RELEASED, now, counted=False, **times)
         record.move(Move.STOP if record.cancel_requested else Move.RELEASE, now)
         return values.Answer(values.Result.DONE, record.state)
 
@@ -395,14 +405,14 @@ class LedgerModel:
     def observe(self, given: values.Observation) -> None:
         at = (given.upstream, int(self._now().timestamp()), given.worker)
         before = self.observed.get(at, values.Observation(given.upstream, given.worker))
-        added = [old + new for old, new in zip(before[2:], given[2:], strict=True)]
+        added = [old + new for old, new in zip(before.amounts, given.amounts, strict=True)]
         self.observed[at] = values.Observation(given.upstream, given.worker, *added)
 
     def seen_at(self, upstream: str, seconds: int) -> list[values.Observed]:
         """What `observed` answers."""
         since = int(self._now().timestamp()) - seconds
         found = [
-            values.Observed(worker, second, *given[2:])
+            values.Observed(worker, second, *given.amounts)
             for (name, second, worker), given in self.observed.items()
             if name == upstream and second > since
         ]
@@ -422,6 +432,7 @@ class LedgerModel:
         record.remember(
             given.token,
             Outcome.LOST,
+            now,
             started_at=record.claimed_at,
             finished_at=max(now, record.claimed_at),
             counted=False,
@@ -452,8 +463,8 @@ class LedgerModel:
         assert late >= set(expired), f"not late: {set(expired) - late}"
         assert len(set(expired)) == len(expired) == min(limit, len(late))
         for job_id in expired:
-            self.jobs[job_id].move(Move.EXPIRE, now)
             self.jobs[job_id].last_fault = EXPIRED
+            self.jobs[job_id].move(Move.EXPIRE, now)
             self.jobs[job_id].bury(now)
 
     def straighten(self) -> values.Straightened:
@@ -525,6 +536,7 @@ class LedgerModel:
             record.arguments = given.arguments
         # It is a first call again: its lane without `retry` was there before.
         record.lane = given.lane or replace(record.lane, retry=False)
+        self.pace.entered("redriven", record.lane, now)
         done = {at: text for at, text in record.outputs.items() if at < record.lane.stage}
         record.outputs = done  # stages that are to be done again start with nothing
         record.cycle, record.tries, record.losses = record.cycle + 1, 0, 0

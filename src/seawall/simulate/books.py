@@ -12,7 +12,16 @@ from itertools import count
 
 from seawall.model import Lane, Token
 from seawall.simulate.scenario import UPSTREAM
-from seawall.store import Claim, Observation, Observed, Presence, Present, Wanted, Watched
+from seawall.store import (
+    Claim,
+    Observation,
+    Observed,
+    Presence,
+    Present,
+    Turn,
+    Wanted,
+    Watched,
+)
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 """When every simulation begins, by the store's clock."""
@@ -91,7 +100,7 @@ class Books:
         rows = self._seen[second]
         for each in observations:
             before = rows.get(each.worker)
-            told = each[2:]
+            told = each.amounts
             known = (0,) * len(told) if before is None else before[2:]
             sums = (a + b for a, b in zip(told, known, strict=True))
             rows[each.worker] = Observed(each.worker, second, *sums)
@@ -156,7 +165,13 @@ class MemoryDesk:
         return self._books.take(wanted, self.now)
 
     def keep(
-        self, state: str, *, gated: bool, held_until: datetime | None = None, reason: str = ""
+        self,
+        state: str,
+        *,
+        gated: bool,
+        held_until: datetime | None = None,
+        reason: str = "",
+        turn: Turn | None = None,  # noqa: ARG002 - nobody asks a simulated breaker for its past
     ) -> None:
         self._books.write(state, gated=gated, until=held_until, reason=reason)
 

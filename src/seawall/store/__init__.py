@@ -36,6 +36,17 @@ from seawall.store.letters import (
     Pile,
     Trend,
 )
+from seawall.store.pace_values import (
+    BOUNDS_SECONDS,
+    Histogram,
+    PaceBucket,
+    PhaseSpan,
+    Total,
+    Turn,
+    UpstreamBucket,
+    UpstreamPhase,
+    UpstreamTotal,
+)
 from seawall.store.port import Store
 from seawall.store.run_values import Items, KeptRun, LiveItems, NewRun, RunStop, Started
 from seawall.store.values import (
@@ -76,6 +87,7 @@ from seawall.store.values import (
 from seawall.store.watching import Desk
 
 __all__ = [
+    "BOUNDS_SECONDS",
     "MOST_TRIES",
     "Access",
     "AccessScope",
@@ -99,6 +111,7 @@ __all__ = [
     "FailedItem",
     "Filter",
     "Head",
+    "Histogram",
     "Hold",
     "Ids",
     "Items",
@@ -120,7 +133,9 @@ __all__ = [
     "Observation",
     "Observed",
     "Outcome",
+    "PaceBucket",
     "Page",
+    "PhaseSpan",
     "Pile",
     "Planned",
     "Presence",
@@ -139,9 +154,14 @@ __all__ = [
     "Store",
     "Taken",
     "Token",
+    "Total",
     "Trend",
     "Tries",
     "Trouble",
+    "Turn",
+    "UpstreamBucket",
+    "UpstreamPhase",
+    "UpstreamTotal",
     "Verification",
     "Violation",
     "Wanted",

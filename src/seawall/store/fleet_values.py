@@ -67,6 +67,13 @@ class Observation(NamedTuple):
     slow: int = 0
     micros: int = 0
     """How long they took, together."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """How many took how long: pairs of `span_bucket` and count."""
+
+    @property
+    def amounts(self) -> tuple[int, ...]:
+        """What is added up by the second."""
+        return self[2:8]
 
 
 class Observed(NamedTuple):

@@ -30,7 +30,7 @@ from seawall.store.backend import (
 from seawall.store.batches import in_parts
 from seawall.store.dead import Dead
 from seawall.store.lanes import Lanes
-from seawall.store.reading import Reading
+from seawall.store.pacing import Pacing
 from seawall.store.running import Running
 from seawall.store.values import (
     MOST_ROWS,
@@ -74,7 +74,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-class Ledger(Reading, Dead, Running, Auditing, Watching, Admitting):
+class Ledger(Pacing, Dead, Running, Auditing, Watching, Admitting):
     """The store: see `port.Store` for what each verb promises."""
 
     def __init__(

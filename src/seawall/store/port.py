@@ -54,6 +54,7 @@ from seawall.store.letters import (
     Trend,
 )
 from seawall.store.port_fleet import FleetVerbs
+from seawall.store.port_pace import PaceVerbs
 from seawall.store.port_runs import RunVerbs
 from seawall.store.values import (
     MOST_ROWS,
@@ -85,7 +86,7 @@ from seawall.store.values import (
 )
 
 
-class Store(RunVerbs, FleetVerbs, Protocol):
+class Store(RunVerbs, FleetVerbs, PaceVerbs, Protocol):
     """The ledger, as everything above it sees it."""
 
     def __enter__(self) -> Self: ...

@@ -257,7 +257,7 @@ def progress(given: Progress) -> Values:
 
 
 def observation(given: Observation) -> Values:
-    return given._asdict()
+    return {**given._asdict(), "spans": _json(given.spans)}
 
 
 def presence(given: Presence) -> Values:

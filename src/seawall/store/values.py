@@ -45,6 +45,7 @@ from seawall.store.fleet_values import (
 from seawall.store.fleet_values import (
     Watched as Watched,
 )
+from seawall.store.pace_values import BOUNDS_SECONDS
 
 MOST_ROWS = 1_000
 LARGEST_AMOUNT = 2**53
@@ -413,10 +414,17 @@ def need_observations(observations: Sequence[Observation]) -> None:
     for each in observations:
         need_name("upstream", each.upstream)
         need_name("worker", each.worker)
-        for name in each._fields[2:]:
-            found: object = getattr(each, name)
-            if not isinstance(found, int) or not 0 <= found < LARGEST_AMOUNT:
-                raise ValueError(f"{name}: found {found!r:.80}, expected a number from 0 on")
+        for name, found in zip(each._fields[2:8], each.amounts, strict=True):
+            _need_amount(name, found)
+        for bucket, many in each.spans:
+            if bucket not in range(len(BOUNDS_SECONDS) + 1):
+                raise ValueError(f"spans: found {bucket!r:.80}, expected a bucket of `span_bucket`")
+            _need_amount("spans", many)
+
+
+def _need_amount(name: str, found: object) -> None:
+    if not isinstance(found, int) or not 0 <= found < LARGEST_AMOUNT:
+        raise ValueError(f"{name}: found {found!r:.80}, expected a number from 0 on")
 
 
 def too_heavy(batch: Sequence[object]) -> bool:

@@ -14,6 +14,7 @@ from seawall.store import rows
 from seawall.store.backend import Session, Step
 from seawall.store.claiming import Claiming
 from seawall.store.fleet import workers_in
+from seawall.store.pace_values import Turn, UpstreamPhase
 from seawall.store.values import (
     MOST_ROWS,
     Claim,
@@ -35,7 +36,7 @@ class Desk:
     """An upstream that this caller alone decides about, until its block ends."""
 
     def __init__(
-        self, ledger: "Watching", session: Session, name: str, state: str, now: datetime
+        self, ledger: "Watching", session: Session, name: str, state: str, now: datetime, turn: Turn
     ) -> None:
         self._ledger = ledger
         self._session = session
@@ -44,6 +45,7 @@ class Desk:
         """What was written down last; empty where it was not under watch."""
         self.now = now
         """The store's clock."""
+        self._turn = turn.at(now)
 
     def observed(self, *, within_seconds: float) -> list[Observed]:
         """How its calls ended lately, the newest first."""
@@ -63,9 +65,18 @@ class Desk:
         return self._ledger.claimed_in(self._session, wanted._replace(upstream=self.name))
 
     def keep(
-        self, state: str, *, gated: bool, held_until: datetime | None = None, reason: str = ""
+        self,
+        state: str,
+        *,
+        gated: bool,
+        held_until: datetime | None = None,
+        reason: str = "",
+        turn: Turn | None = None,
     ) -> None:
-        """Write down what was decided; of a gated one nobody else may claim."""
+        """Write down what was decided; of a gated one nobody else may claim.
+
+        And how its breaker stands from now on, where that is told and is something new.
+        """
         need_text("state", state)
         need_name("reason", reason, empty=True)
         if held_until is not None:
@@ -73,10 +84,22 @@ class Desk:
         until = None if held_until is None else self._ledger.written(held_until)
         values = {"state": state, "gated": gated, "held_until": until, "reason": reason}
         self._session.all("keep_upstream", name=self.name, **values)
+        if turn is not None:
+            self._note(turn)
 
     def drop(self) -> None:
-        """There is nothing to be remembered about it."""
+        """There is nothing to be remembered about it: it is well."""
         self._session.all("drop_upstream", name=self.name)
+        self._note(Turn())
+
+    def _note(self, turn: Turn) -> None:
+        if turn == self._turn:
+            return
+        self._turn = turn
+        written = self._ledger.written
+        until = None if turn.until is None else written(turn.until)
+        at = written(self.now)
+        self._session.all("note_phase", name=self.name, at=at, phase=str(turn.phase), until=until)
 
 
 class Watching(Claiming):
@@ -131,8 +154,10 @@ class Watching(Claiming):
                 if not locked:
                     yield None
                     return
-                ((state, now),) = session.all("read_upstream", name=upstream)
-                yield Desk(self, session, upstream, state, self._backend.read(now))
+                ((state, at, phase, until),) = session.all("read_upstream", name=upstream)
+                now, over = self.read(at), None if until is None else self.read(until)
+                turn = Turn() if phase is None else Turn(UpstreamPhase(phase), over)
+                yield Desk(self, session, upstream, state, now, turn)
         except BaseException:
             self._lanes.start_over()  # what was claimed inside may be back in its place
             raise

@@ -5,6 +5,7 @@ own, stepped at once by its own calls in their order, stops it before the fleet 
 mind. What the fleet is to be told besides (probes, requests for time) waits here as news.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from seawall.decisions import breaker as breakers
@@ -153,7 +154,8 @@ class Seeing:
             for name, watch in self._watches.all():
                 if watch.seen is not None and len(found) < MOST_ROWS:
                     seen, watch.seen = watch.seen, None
-                    found.append(Observation(name, self._worker, *seen.amounts()))
+                    spans = tuple(sorted(seen.spans.items()))
+                    found.append(Observation(name, self._worker, *seen.amounts(), spans))
             return found
 
     def put_back(self, observations: Sequence[Observation]) -> None:
@@ -162,4 +164,6 @@ class Seeing:
             for each in observations:
                 watch = self._watches.of(each.upstream)
                 now = Counted() if watch.seen is None else watch.seen
-                watch.seen = Counted(*map(sum, zip(now.amounts(), each[2:], strict=True)))
+                both = map(sum, zip(now.amounts(), each.amounts, strict=True))
+                watch.seen = Counted(*both)
+                watch.seen.spans = now.spans + Counter(dict(each.spans))

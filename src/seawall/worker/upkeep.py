@@ -94,6 +94,7 @@ class Upkeep:
             _Chore("forget lanes", 600.0, self.forget_lanes),
             _Chore("forget workers", 3_600.0, self.forget_workers),
             _Chore("forget observations", 60.0, self.forget_observations),
+            _Chore("forget pace", 600.0, self.forget_pace),
             _Chore("notice", 15.0, self.notice_unserved),
             _Chore("dead letters", LETTERS_WAIT_SECONDS, self.tell_of_waiting_letters),
         ]
@@ -211,9 +212,10 @@ class Upkeep:
                 return
 
     def fold(self) -> None:
-        """Keep the books of what came in short."""
+        """Keep the books of what came in, and of what was done, short."""
         for _ in range(MOST_PAGES):
-            if max(self._store.fold(), self._store.fold_runs()) < MOST_ROWS:
+            folded = self._store.fold(), self._store.fold_runs(), self._store.fold_pace()
+            if max(folded) < MOST_ROWS:
                 return
 
     def watch_runs(self) -> None:
@@ -236,6 +238,12 @@ class Upkeep:
         for _ in range(MOST_PAGES):
             gone = self._store.forget_observations(older_than_seconds=FORGET_OBSERVATIONS_SECONDS)
             if gone < MOST_ROWS:
+                return
+
+    def forget_pace(self) -> None:
+        """Remove what happened so long ago that nobody is shown it by the minute."""
+        for _ in range(MOST_PAGES):
+            if self._store.forget_pace() < MOST_ROWS:
                 return
 
     def notice_unserved(self) -> None:

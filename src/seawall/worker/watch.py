@@ -1,5 +1,6 @@
 """What a worker knows of one upstream, and what the end of a call says about it."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from seawall.decisions.gate import Gate, Stop
 from seawall.decisions.upstream import Upstream
 from seawall.faults import Fault, FaultCode
 from seawall.model import Token
+from seawall.store.pace_values import span_bucket
 
 DENIED = frozenset({FaultCode.UNAUTHORIZED, FaultCode.CONFIG_MISSING})
 ASKS = frozenset(
@@ -34,8 +36,10 @@ class Counted:
     denied: int = 0
     slow: int = 0
     micros: int = 0
+    spans: Counter[int] = field(default_factory=Counter, init=False)
+    """How many took how long, by `span_bucket`."""
 
-    def amounts(self) -> tuple[int, ...]:
+    def amounts(self) -> tuple[int, int, int, int, int, int]:
         return self.firsts, self.retries, self.failures, self.denied, self.slow, self.micros
 
 
@@ -94,7 +98,9 @@ class Watch:
             seen.retries += 1
         else:
             seen.firsts += 1
-        seen.micros += int(seconds * 1_000_000)
+        micros = int(seconds * 1_000_000)
+        seen.micros += micros
+        seen.spans[span_bucket(micros)] += 1
         slow = self.upstream.breaker.slow_call_seconds
         if slow is not None and seconds >= slow:
             seen.slow += 1

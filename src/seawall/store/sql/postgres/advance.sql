@@ -20,7 +20,8 @@ WITH given AS MATERIALIZED (
 locked AS MATERIALIZED (
     SELECT given.*, mine.*
     FROM given CROSS JOIN LATERAL (
-        SELECT job.cycle, job.stage AS finished_stage, job.worker, job.run, job.owner
+        SELECT job.cycle, job.stage AS finished_stage, job.worker, job.run, job.owner,
+            job.lane AS finished_lane
         FROM seawall.job
         WHERE job.id = given.id
             AND job.lease_no = given.lease_no AND job.seq = given.seq - 1
@@ -77,5 +78,18 @@ items AS (
     SELECT run, finished_stage, count(*),
         coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost), 0)
     FROM dated WHERE run IS NOT NULL GROUP BY run, finished_stage
+),
+paced AS (
+    INSERT INTO seawall.pace_change (minute, task, queue, outcome, took_bucket, many, took,
+        tokens_in, tokens_out, cost, captures)
+    SELECT floor(extract(epoch FROM now) / 60)::bigint, lane.task, lane.queue, 'advanced',
+        took_bucket, many, took, tokens_in, tokens_out, cost, captures
+    FROM (
+        SELECT finished_lane, now, seawall.span_bucket(took) AS took_bucket, count(*) AS many,
+            sum(took) AS took, coalesce(sum(tokens_in), 0) AS tokens_in,
+            coalesce(sum(tokens_out), 0) AS tokens_out, coalesce(sum(cost), 0) AS cost,
+            count(raw_output) AS captures
+        FROM dated GROUP BY 1, 2, 3
+    ) AS alike JOIN seawall.lane ON lane.id = alike.finished_lane
 )
 SELECT id, state, cancel_requested FROM moved;

@@ -19,12 +19,27 @@ moved AS (
         state = CASE WHEN state = 'queued' THEN 'cancelled' ELSE state END
     FROM locked
     WHERE job.id = locked.id
-    RETURNING job.id, job.state, job.run, job.stage
+    RETURNING job.id, job.state, job.run, job.stage, job.lane, job.created_at, job.finished_at
 ),
 items AS (
     INSERT INTO seawall.run_change (run, stage, cancelled)
     SELECT run, stage, count(*)
     FROM moved WHERE run IS NOT NULL AND state = 'cancelled' GROUP BY run, stage
+),
+ends AS (
+    SELECT lane, finished_at,
+        greatest(0, extract(epoch FROM finished_at - created_at) * 1000000)::bigint AS age
+    FROM moved WHERE state = 'cancelled'
+),
+paced AS (
+    INSERT INTO seawall.pace_change (minute, task, queue, became, age_bucket, many, age)
+    SELECT floor(extract(epoch FROM finished_at) / 60)::bigint, lane.task, lane.queue, 'cancelled',
+        age_bucket, many, alike.age
+    FROM (
+        SELECT lane, finished_at, seawall.span_bucket(age) AS age_bucket, count(*) AS many,
+            sum(age) AS age
+        FROM ends GROUP BY 1, 2, 3
+    ) AS alike JOIN seawall.lane ON lane.id = alike.lane
 )
 SELECT id, state FROM moved;
 

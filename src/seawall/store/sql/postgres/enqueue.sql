@@ -60,6 +60,14 @@ tagged AS (
 counted AS (
     INSERT INTO seawall.intake (jobs) SELECT count(*) FROM born HAVING count(*) > 0
 ),
+paced AS (
+    INSERT INTO seawall.pace_change (minute, task, queue, became, many)
+    SELECT floor(extract(epoch FROM alike.now) / 60)::bigint, lane.task, lane.queue, 'created', alike.many
+    FROM (
+        SELECT given.lane, given.now, count(*) AS many FROM given JOIN born USING (id)
+        GROUP BY given.lane, given.now
+    ) AS alike JOIN seawall.lane ON lane.id = alike.lane
+),
 items AS (
     INSERT INTO seawall.run_change (run, stage, entered)
     SELECT run, stage, count(*) FROM given JOIN born USING (id)
@@ -104,6 +112,12 @@ data AS (
 ),
 counted AS (
     INSERT INTO seawall.intake (jobs) SELECT count(*) FROM given HAVING count(*) > 0
+),
+paced AS (
+    INSERT INTO seawall.pace_change (minute, task, queue, became, many)
+    SELECT floor(extract(epoch FROM alike.now) / 60)::bigint, lane.task, lane.queue, 'created', alike.many
+    FROM (SELECT lane, now, count(*) AS many FROM given GROUP BY lane, now) AS alike
+    JOIN seawall.lane ON lane.id = alike.lane
 )
 -- Numbers are drawn in the order of the rows, and come as one text: a thousand rows cost more.
 SELECT string_agg(id::text, ',' ORDER BY id), CASE WHEN %(tell)s THEN pg_notify('seawall', '') END

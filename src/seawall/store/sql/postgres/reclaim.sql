@@ -23,7 +23,8 @@ locked AS MATERIALIZED (
         CASE WHEN mine.cancel_requested THEN 'cancelled'
         WHEN given.delay IS NULL THEN 'failed' ELSE 'queued' END AS state_after
     FROM given CROSS JOIN LATERAL (
-        SELECT job.cycle, job.stage, job.worker, job.claimed_at, job.cancel_requested, job.run
+        SELECT job.cycle, job.stage, job.worker, job.claimed_at, job.cancel_requested, job.run,
+            job.lane, job.created_at
         FROM seawall.job
         WHERE job.id = given.id
             AND job.lease_no = given.lease_no AND job.seq = given.seq - 1
@@ -85,6 +86,26 @@ items AS (
         count(*) FILTER (WHERE state_after = 'cancelled'),
         count(*) FILTER (WHERE delay IS NOT NULL)
     FROM dated WHERE run IS NOT NULL GROUP BY run, stage
+),
+ends AS (
+    SELECT lane, now, coalesce(code, '') AS code,
+        CASE WHEN state_after = 'queued' THEN '' ELSE state_after END AS became,
+        greatest(0, extract(epoch FROM now - claimed_at) * 1000000)::bigint AS took,
+        CASE WHEN state_after = 'queued' THEN 0
+        ELSE greatest(0, extract(epoch FROM now - created_at) * 1000000)::bigint END AS age
+    FROM dated
+),
+paced AS (
+    INSERT INTO seawall.pace_change (minute, task, queue, outcome, became, code, took_bucket,
+        age_bucket, many, took, age)
+    SELECT floor(extract(epoch FROM now) / 60)::bigint, lane.task, lane.queue, 'lost', became, code,
+        took_bucket, age_bucket, many, alike.took, alike.age
+    FROM (
+        SELECT lane, now, became, code, seawall.span_bucket(took) AS took_bucket,
+            seawall.span_bucket(age) AS age_bucket, count(*) AS many, sum(took) AS took,
+            sum(age) AS age
+        FROM ends GROUP BY 1, 2, 3, 4, 5, 6
+    ) AS alike JOIN seawall.lane ON lane.id = alike.lane
 )
 SELECT id, state, false FROM moved;
 
@@ -99,7 +120,7 @@ WITH late AS (
         WHERE state = 'queued' AND deadline_at <= coalesce(%(now)s::timestamptz, now())
         ORDER BY deadline_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     ))
-    RETURNING id, lane, stage, owner, run, finished_at, last_fault, seq
+    RETURNING id, lane, stage, owner, run, created_at, finished_at, last_fault, seq
 ),
 buried AS (
     INSERT INTO seawall.dead_letter (job, state, lane, stage, owner, run, code, fingerprint, fault,
@@ -116,5 +137,20 @@ buried AS (
 items AS (
     INSERT INTO seawall.run_change (run, stage, failed)
     SELECT run, stage, count(*) FROM late WHERE run IS NOT NULL GROUP BY run, stage
+),
+ends AS (
+    SELECT lane, finished_at,
+        greatest(0, extract(epoch FROM finished_at - created_at) * 1000000)::bigint AS age
+    FROM late
+),
+paced AS (
+    INSERT INTO seawall.pace_change (minute, task, queue, became, code, age_bucket, many, age)
+    SELECT floor(extract(epoch FROM finished_at) / 60)::bigint, lane.task, lane.queue, 'failed',
+        %(code)s, age_bucket, many, alike.age
+    FROM (
+        SELECT lane, finished_at, seawall.span_bucket(age) AS age_bucket, count(*) AS many,
+            sum(age) AS age
+        FROM ends GROUP BY 1, 2, 3
+    ) AS alike JOIN seawall.lane ON lane.id = alike.lane
 )
 SELECT id FROM late;

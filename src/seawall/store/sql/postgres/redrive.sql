@@ -50,6 +50,12 @@ items AS (
     INSERT INTO seawall.run_change (run, stage, failed)
     SELECT run, failed_stage, -count(*) FROM locked WHERE run IS NOT NULL GROUP BY run, failed_stage
 ),
+paced AS (
+    INSERT INTO seawall.pace_change (minute, task, queue, became, many)
+    SELECT floor(extract(epoch FROM alike.now) / 60)::bigint, lane.task, lane.queue, 'redriven', alike.many
+    FROM (SELECT lane, now, count(*) AS many FROM locked GROUP BY lane, now) AS alike
+    JOIN seawall.lane ON lane.id = alike.lane
+),
 reopened AS (
     -- Also where it is open: whoever is about to close it waits, and then sees these items.
     -- No more is pardoned than has failed still: what fails again is held against the run.

@@ -13,7 +13,8 @@ locked AS MATERIALIZED (
         given.*, mine.*,
         CASE WHEN mine.cancel_requested THEN 'cancelled' ELSE 'queued' END AS state_after
     FROM given CROSS JOIN LATERAL (
-        SELECT job.cycle, job.stage, job.worker, job.cancel_requested, job.run
+        SELECT job.cycle, job.stage, job.worker, job.cancel_requested, job.run, job.lane,
+            job.created_at
         FROM seawall.job
         WHERE job.id = given.id
             AND job.lease_no = given.lease_no AND job.seq = given.seq - 1
@@ -56,5 +57,25 @@ items AS (
     INSERT INTO seawall.run_change (run, stage, cancelled)
     SELECT run, stage, count(*)
     FROM dated WHERE run IS NOT NULL AND state_after = 'cancelled' GROUP BY run, stage
+),
+ends AS (
+    SELECT lane, now, coalesce(took, 0) AS took,
+        CASE WHEN took IS NULL THEN '' ELSE 'released' END AS outcome,
+        CASE WHEN state_after = 'queued' THEN '' ELSE state_after END AS became,
+        CASE WHEN state_after = 'queued' THEN 0
+        ELSE greatest(0, extract(epoch FROM now - created_at) * 1000000)::bigint END AS age
+    FROM dated WHERE took IS NOT NULL OR state_after <> 'queued'
+),
+paced AS (
+    INSERT INTO seawall.pace_change (minute, task, queue, outcome, became, took_bucket, age_bucket,
+        many, took, age)
+    SELECT floor(extract(epoch FROM now) / 60)::bigint, lane.task, lane.queue, outcome, became,
+        took_bucket, age_bucket, many, alike.took, alike.age
+    FROM (
+        SELECT lane, now, outcome, became, seawall.span_bucket(took) AS took_bucket,
+            seawall.span_bucket(age) AS age_bucket, count(*) AS many, sum(took) AS took,
+            sum(age) AS age
+        FROM ends GROUP BY 1, 2, 3, 4, 5, 6
+    ) AS alike JOIN seawall.lane ON lane.id = alike.lane
 )
 SELECT id, state, false FROM moved;

@@ -9,6 +9,10 @@ BEGIN
     RAISE integrity_constraint_violation USING MESSAGE = 'attempts are never changed';
 END $$;
 
+CREATE FUNCTION seawall.span_bucket(micros bigint) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN width_bucket((micros - 1), ARRAY[(1000)::bigint, (2500)::bigint, (5000)::bigint, (10000)::bigint, (25000)::bigint, (50000)::bigint, (100000)::bigint, (250000)::bigint, (500000)::bigint, (1000000)::bigint, (2500000)::bigint, (5000000)::bigint, (10000000)::bigint, (25000000)::bigint, (50000000)::bigint, (100000000)::bigint, (250000000)::bigint, (500000000)::bigint, (1000000000)::bigint, '2500000000'::bigint, '5000000000'::bigint, '10000000000'::bigint, '25000000000'::bigint, '50000000000'::bigint, '100000000000'::bigint, '250000000000'::bigint, '500000000000'::bigint, '1000000000000'::bigint]);
+
 CREATE TABLE seawall.access_token (
     id text NOT NULL,
     digest text NOT NULL,
@@ -238,6 +242,67 @@ CREATE TABLE seawall.output (
     CONSTRAINT output_stage_check CHECK ((stage >= 0))
 );
 
+CREATE TABLE seawall.pace_change (
+    id bigint NOT NULL,
+    minute bigint NOT NULL,
+    task text NOT NULL,
+    queue text NOT NULL,
+    outcome text DEFAULT ''::text NOT NULL,
+    became text DEFAULT ''::text NOT NULL,
+    code text DEFAULT ''::text NOT NULL,
+    took_bucket integer DEFAULT 0 NOT NULL,
+    age_bucket integer DEFAULT 0 NOT NULL,
+    many bigint NOT NULL,
+    took bigint DEFAULT 0 NOT NULL,
+    age bigint DEFAULT 0 NOT NULL,
+    tokens_in bigint DEFAULT 0 NOT NULL,
+    tokens_out bigint DEFAULT 0 NOT NULL,
+    cost double precision DEFAULT 0 NOT NULL,
+    captures bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT pace_change_became_check CHECK ((became = ANY (ARRAY[''::text, 'created'::text, 'redriven'::text, 'succeeded'::text, 'skipped'::text, 'failed'::text, 'cancelled'::text]))),
+    CONSTRAINT pace_change_many_check CHECK ((many > 0))
+);
+
+ALTER TABLE seawall.pace_change ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME seawall.pace_change_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE seawall.pace_minute (
+    task text NOT NULL,
+    minute bigint NOT NULL,
+    created bigint NOT NULL,
+    redriven bigint NOT NULL,
+    succeeded bigint NOT NULL,
+    skipped bigint NOT NULL,
+    failed bigint NOT NULL,
+    cancelled bigint NOT NULL,
+    retried bigint NOT NULL,
+    lost bigint NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE TABLE seawall.pace_total (
+    kind text NOT NULL,
+    what text NOT NULL,
+    task text NOT NULL,
+    queue text NOT NULL,
+    code text NOT NULL,
+    bucket integer NOT NULL,
+    many bigint NOT NULL,
+    micros bigint NOT NULL,
+    tokens_in bigint NOT NULL,
+    tokens_out bigint NOT NULL,
+    cost double precision NOT NULL,
+    captures bigint NOT NULL,
+    CONSTRAINT pace_total_kind_check CHECK ((kind = ANY (ARRAY['job'::text, 'attempt'::text])))
+)
+WITH (fillfactor='50');
+
 CREATE TABLE seawall.progress (
     job bigint NOT NULL,
     lease_no integer NOT NULL,
@@ -370,6 +435,38 @@ CREATE TABLE seawall.upstream (
 )
 WITH (fillfactor='50');
 
+CREATE TABLE seawall.upstream_pace (
+    upstream text NOT NULL,
+    minute bigint NOT NULL,
+    bucket integer NOT NULL,
+    worker text NOT NULL,
+    calls bigint NOT NULL,
+    failures bigint NOT NULL,
+    denied bigint NOT NULL,
+    micros bigint NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE TABLE seawall.upstream_phase (
+    id bigint NOT NULL,
+    upstream text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    phase text NOT NULL,
+    until timestamp with time zone,
+    open_before bigint NOT NULL,
+    CONSTRAINT upstream_phase_open_before_check CHECK ((open_before >= 0)),
+    CONSTRAINT upstream_phase_phase_check CHECK ((phase = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text, 'held'::text, 'forced_closed'::text])))
+);
+
+ALTER TABLE seawall.upstream_phase ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME seawall.upstream_phase_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE seawall.usage (
     job bigint NOT NULL,
     seq integer NOT NULL,
@@ -453,6 +550,15 @@ ALTER TABLE ONLY seawall.observation
 ALTER TABLE ONLY seawall.output
     ADD CONSTRAINT output_pkey PRIMARY KEY (job, stage);
 
+ALTER TABLE ONLY seawall.pace_change
+    ADD CONSTRAINT pace_change_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY seawall.pace_minute
+    ADD CONSTRAINT pace_minute_pkey PRIMARY KEY (task, minute);
+
+ALTER TABLE ONLY seawall.pace_total
+    ADD CONSTRAINT pace_total_pkey PRIMARY KEY (kind, what, task, queue, code, bucket);
+
 ALTER TABLE ONLY seawall.progress
     ADD CONSTRAINT progress_pkey PRIMARY KEY (job);
 
@@ -482,6 +588,12 @@ ALTER TABLE ONLY seawall.told
 
 ALTER TABLE ONLY seawall.turn
     ADD CONSTRAINT turn_pkey PRIMARY KEY (chore);
+
+ALTER TABLE ONLY seawall.upstream_pace
+    ADD CONSTRAINT upstream_pace_pkey PRIMARY KEY (upstream, minute, bucket, worker);
+
+ALTER TABLE ONLY seawall.upstream_phase
+    ADD CONSTRAINT upstream_phase_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY seawall.upstream
     ADD CONSTRAINT upstream_pkey PRIMARY KEY (name);
@@ -528,9 +640,19 @@ CREATE INDEX observation_minute ON seawall.observation USING btree (((second / 6
 
 CREATE INDEX output_artifact ON seawall.output USING btree (content) WHERE starts_with(content, '{"$seawall.artifact"'::text);
 
+CREATE INDEX pace_minute_minute ON seawall.pace_minute USING btree (minute);
+
 CREATE INDEX run_change_run ON seawall.run_change USING btree (run);
 
 CREATE INDEX run_open ON seawall.run USING btree (id) WHERE (closed_at IS NULL);
+
+CREATE INDEX upstream_pace_folded ON seawall.upstream_pace USING btree (minute) WHERE (worker = ''::text);
+
+CREATE INDEX upstream_pace_told ON seawall.upstream_pace USING btree (minute) WHERE (worker <> ''::text);
+
+CREATE INDEX upstream_phase_at ON seawall.upstream_phase USING btree (at);
+
+CREATE INDEX upstream_phase_upstream ON seawall.upstream_phase USING btree (upstream, id);
 
 CREATE INDEX usage_owner ON seawall.usage USING btree (owner) WHERE (owner IS NOT NULL);
 

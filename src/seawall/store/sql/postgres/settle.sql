@@ -25,7 +25,8 @@ locked AS MATERIALIZED (
         CASE WHEN mine.cancel_requested AND given.state = 'queued' THEN 'cancelled'
         ELSE given.state END AS state_after
     FROM given CROSS JOIN LATERAL (
-        SELECT job.cycle, job.stage, job.worker, job.cancel_requested, job.run, job.owner
+        SELECT job.cycle, job.stage, job.worker, job.cancel_requested, job.run, job.owner,
+            job.lane AS old_lane, job.created_at
         FROM seawall.job
         WHERE job.id = given.id
             AND job.lease_no = given.lease_no AND job.seq = given.seq - 1
@@ -110,6 +111,28 @@ items AS (
         count(*) FILTER (WHERE outcome = 'retried'),
         coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost), 0)
     FROM dated WHERE run IS NOT NULL GROUP BY run, stage
+),
+ends AS (
+    SELECT old_lane, now, outcome, took, tokens_in, tokens_out, cost, raw_output,
+        coalesce(code, '') AS code,
+        CASE WHEN state_after = 'queued' THEN '' ELSE state_after END AS became,
+        CASE WHEN state_after = 'queued' THEN 0
+        ELSE greatest(0, extract(epoch FROM now - created_at) * 1000000)::bigint END AS age
+    FROM dated
+),
+paced AS (
+    INSERT INTO seawall.pace_change (minute, task, queue, outcome, became, code, took_bucket,
+        age_bucket, many, took, age, tokens_in, tokens_out, cost, captures)
+    SELECT floor(extract(epoch FROM now) / 60)::bigint, lane.task, lane.queue, outcome, became, code,
+        took_bucket, age_bucket, many, alike.took, alike.age, tokens_in, tokens_out, cost, captures
+    FROM (
+        SELECT old_lane, now, outcome, became, code, seawall.span_bucket(took) AS took_bucket,
+            seawall.span_bucket(age) AS age_bucket, count(*) AS many, sum(took) AS took,
+            sum(age) AS age, coalesce(sum(tokens_in), 0) AS tokens_in,
+            coalesce(sum(tokens_out), 0) AS tokens_out, coalesce(sum(cost), 0) AS cost,
+            count(raw_output) AS captures
+        FROM ends GROUP BY 1, 2, 3, 4, 5, 6, 7
+    ) AS alike JOIN seawall.lane ON lane.id = alike.old_lane
 )
 SELECT id, state, false FROM moved;
 
@@ -128,7 +151,8 @@ WITH given AS MATERIALIZED (
 locked AS MATERIALIZED (
     SELECT given.*, mine.*
     FROM given CROSS JOIN LATERAL (
-        SELECT job.cycle, job.stage, job.worker, job.run FROM seawall.job
+        SELECT job.cycle, job.stage, job.worker, job.run, job.lane, job.created_at
+        FROM seawall.job
         WHERE job.id = given.id
             AND job.lease_no = given.lease_no AND job.seq = given.seq - 1
             -- Said so that the index of what runs does not offer itself: it would be read whole for each.
@@ -172,6 +196,23 @@ written AS (
 items AS (
     INSERT INTO seawall.run_change (run, stage, succeeded)
     SELECT run, stage, count(*) FROM dated WHERE run IS NOT NULL GROUP BY run, stage
+),
+ends AS (
+    SELECT lane, now, took,
+        greatest(0, extract(epoch FROM now - created_at) * 1000000)::bigint AS age
+    FROM dated
+),
+paced AS (
+    INSERT INTO seawall.pace_change (minute, task, queue, outcome, became, took_bucket, age_bucket,
+        many, took, age)
+    SELECT floor(extract(epoch FROM now) / 60)::bigint, lane.task, lane.queue, 'succeeded', 'succeeded',
+        took_bucket, age_bucket, many, alike.took, alike.age
+    FROM (
+        SELECT lane, now, seawall.span_bucket(took) AS took_bucket,
+            seawall.span_bucket(age) AS age_bucket, count(*) AS many, sum(took) AS took,
+            sum(age) AS age
+        FROM ends GROUP BY 1, 2, 3, 4
+    ) AS alike JOIN seawall.lane ON lane.id = alike.lane
 )
 SELECT id, 'succeeded', false FROM moved;
 

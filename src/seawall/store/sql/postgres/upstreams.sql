@@ -1,21 +1,45 @@
 -- name: observe
--- Adds how calls ended to what this second already knows of them.
-INSERT INTO seawall.observation AS seen (
-    upstream, second, worker, firsts, retries, failures, denied, slow, micros
+-- Adds how calls ended to what this second, and this minute, already knows of them.
+WITH given AS MATERIALIZED (
+    SELECT r.*, floor(extract(epoch FROM coalesce(%(now)s::timestamptz, now())))::bigint AS second
+    FROM json_to_recordset(%(rows)s) AS r (
+        upstream text, worker text, firsts bigint, retries bigint, failures bigint, denied bigint,
+        slow bigint, micros bigint, spans text
+    )
+),
+noted AS (
+    INSERT INTO seawall.observation AS seen (
+        upstream, second, worker, firsts, retries, failures, denied, slow, micros
+    )
+    SELECT upstream, second, worker,
+        sum(firsts), sum(retries), sum(failures), sum(denied), sum(slow), sum(micros)
+    FROM given
+    GROUP BY upstream, second, worker  -- a row can be written once in a statement
+    ORDER BY upstream, worker
+    ON CONFLICT (upstream, second, worker) DO UPDATE
+    SET firsts = seen.firsts + excluded.firsts, retries = seen.retries + excluded.retries,
+        failures = seen.failures + excluded.failures, denied = seen.denied + excluded.denied,
+        slow = seen.slow + excluded.slow, micros = seen.micros + excluded.micros
+    RETURNING seen.upstream
+),
+paced AS (
+    INSERT INTO seawall.upstream_pace AS known (
+        upstream, minute, bucket, worker, calls, failures, denied, micros
+    )
+    SELECT upstream, second / 60, bucket, worker, sum(calls), sum(failures), sum(denied), sum(micros)
+    FROM (
+        SELECT upstream, second, -1 AS bucket, worker, firsts + retries AS calls, failures, denied, micros
+        FROM given
+        UNION ALL SELECT upstream, second, (span ->> 0)::integer, worker, (span ->> 1)::bigint, 0, 0, 0
+        FROM given CROSS JOIN LATERAL json_array_elements(spans::json) AS span
+    ) AS told
+    GROUP BY 1, 2, 3, 4
+    ORDER BY 1, 2, 3, 4
+    ON CONFLICT (upstream, minute, bucket, worker) DO UPDATE
+    SET calls = known.calls + excluded.calls, failures = known.failures + excluded.failures,
+        denied = known.denied + excluded.denied, micros = known.micros + excluded.micros
 )
-SELECT upstream, floor(extract(epoch FROM coalesce(%(now)s::timestamptz, now())))::bigint, worker,
-    sum(firsts), sum(retries), sum(failures), sum(denied), sum(slow), sum(micros)
-FROM json_to_recordset(%(rows)s) AS given (
-    upstream text, worker text, firsts bigint, retries bigint, failures bigint, denied bigint,
-    slow bigint, micros bigint
-)
-GROUP BY upstream, worker  -- a row can be written once in a statement
-ORDER BY upstream, worker
-ON CONFLICT (upstream, second, worker) DO UPDATE
-SET firsts = seen.firsts + excluded.firsts, retries = seen.retries + excluded.retries,
-    failures = seen.failures + excluded.failures, denied = seen.denied + excluded.denied,
-    slow = seen.slow + excluded.slow, micros = seen.micros + excluded.micros
-RETURNING upstream;
+SELECT upstream FROM noted;
 
 -- name: observed
 -- How the calls of the last seconds ended, the newest first.
@@ -79,11 +103,17 @@ FROM set_config('idle_in_transaction_session_timeout', '5000', true),
     pg_advisory_xact_lock(hashtextextended('seawall.upstream ' || %(name)s::text, 0));
 
 -- name: read_upstream
--- What is known of an upstream, for whoever has locked it. A statement of its own: it is to see what
+-- What is known of an upstream, for whoever has locked it, and what it last turned to. A statement of its own: it is to see what
 -- the one before has committed.
 SELECT
     coalesce((SELECT state FROM seawall.upstream WHERE name = %(name)s), ''),
-    coalesce(%(now)s::timestamptz, clock_timestamp());
+    coalesce(%(now)s::timestamptz, clock_timestamp()),
+    last.phase, last.until
+FROM (VALUES (1)) AS always
+LEFT JOIN LATERAL (
+    SELECT phase, until FROM seawall.upstream_phase WHERE upstream = %(name)s
+    ORDER BY id DESC LIMIT 1
+) AS last ON true;
 
 -- name: keep_upstream
 -- Writes down what was decided about an upstream.

@@ -172,3 +172,20 @@ GROUP BY run, stage
 HAVING sum(succeeded + skipped + failed + cancelled - pruned) <> 0
     OR least(sum(succeeded), sum(skipped), sum(failed), sum(cancelled)) < 0
 LIMIT %(limit)s;
+
+-- name: wrong_pace
+-- What was counted as it happened is what the rows tell: as many came in, and of each end there are as
+-- many as are there, were pruned or were sent again. Here the numbers say by how many they differ.
+SELECT abs(sum(many))::bigint
+FROM (
+    SELECT what, many FROM seawall.pace_total WHERE kind = 'job'
+    UNION ALL SELECT became, many FROM seawall.pace_change WHERE became <> ''
+    UNION ALL SELECT 'created', -jobs FROM seawall.intake
+    UNION ALL SELECT CASE WHEN name = 'enqueued' THEN 'created' ELSE name END, -jobs FROM seawall.tally
+    UNION ALL SELECT state, -count(*) FROM seawall.job WHERE finished_at IS NOT NULL GROUP BY state
+    UNION ALL SELECT 'failed', -many FROM seawall.pace_total WHERE kind = 'job' AND what = 'redriven'
+    UNION ALL SELECT 'failed', -many FROM seawall.pace_change WHERE became = 'redriven'
+) AS counted
+WHERE what <> 'redriven'
+GROUP BY what HAVING sum(many) <> 0
+LIMIT %(limit)s;

@@ -29,6 +29,24 @@ INSERT INTO seawall_usage (job, seq, stage, run, owner, tokens_in, tokens_out, c
 SELECT job.id, given.seq, job.stage, job.run, job.owner, given.tokens_in, given.tokens_out, given.cost
 FROM given_advance AS given CROSS JOIN seawall_job AS job ON job.id = given.id
 WHERE given.tokens_in IS NOT NULL;
+INSERT INTO seawall_pace_change (minute, task, queue, outcome, took_bucket, many, took, tokens_in,
+    tokens_out, cost, captures)
+SELECT :now / 60000000, lane.task, lane.queue, 'advanced', took_bucket, many, took, tokens_in,
+    tokens_out, cost, captures
+FROM (
+    SELECT job.lane, (SELECT bucket FROM seawall_span_bucket WHERE upto >= given.took ORDER BY upto LIMIT 1) AS took_bucket,
+        count(*) AS many, sum(given.took) AS took,
+        coalesce(sum(given.tokens_in), 0) AS tokens_in,
+        coalesce(sum(given.tokens_out), 0) AS tokens_out, coalesce(sum(given.cost), 0) AS cost,
+        count(given.raw_output) AS captures
+    FROM given_advance AS given CROSS JOIN seawall_job AS job ON job.id = given.id
+    GROUP BY 1, 2
+) AS alike CROSS JOIN seawall_lane AS lane ON lane.id = alike.lane
+WHERE true
+ON CONFLICT (minute, task, queue, outcome, became, code, took_bucket, age_bucket) DO UPDATE
+SET many = many + excluded.many, took = took + excluded.took, age = age + excluded.age,
+    tokens_in = tokens_in + excluded.tokens_in, tokens_out = tokens_out + excluded.tokens_out,
+    cost = cost + excluded.cost, captures = captures + excluded.captures;
 UPDATE seawall_job
 SET state = 'running', lane = given.lane, stage = given.stage, seq = given.seq, tries = 0,
     prefetched = 0, claimed_at = :now, last_attempt_at = :now - given.ago - given.took,

@@ -1,6 +1,14 @@
 -- name: cancel
 -- Cancels queued jobs at once and asks running ones to stop.
 -- moves: cancel
+INSERT INTO seawall_pace_change (minute, task, queue, became, age_bucket, many, age)
+SELECT :now / 60000000, lane.task, lane.queue, 'cancelled',
+    (SELECT bucket FROM seawall_span_bucket WHERE upto >= max(0, :now - job.created_at) ORDER BY upto LIMIT 1),
+    1, max(0, :now - job.created_at)
+FROM seawall_job AS job CROSS JOIN seawall_lane AS lane ON lane.id = job.lane
+WHERE job.id = :id AND job.state = 'queued'
+ON CONFLICT (minute, task, queue, outcome, became, code, took_bucket, age_bucket) DO UPDATE
+SET many = many + excluded.many, age = age + excluded.age;
 UPDATE seawall_job
 SET cancel_requested = (state = 'running'),
     finished_at = iif(state = 'queued', :now, NULL),

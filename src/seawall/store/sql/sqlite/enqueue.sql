@@ -1,7 +1,7 @@
 -- name: enqueue
 -- Writes each job with its data, key and tags, and counts it in. A row whose key is taken, or
 -- whose lane is gone, is left out.
--- Five statements for each row, where PostgreSQL has one for all: here a statement costs no round
+-- Six statements for each row, where PostgreSQL has one for all: here a statement costs no round
 -- trip. Each of them does nothing if the one before it did nothing; a job without a key is there if
 -- its lane is.
 -- moves: enqueue, begin
@@ -25,6 +25,11 @@ RETURNING :position, id;
 INSERT INTO seawall_job_data (job, codec, arguments, request_id, parent)
 SELECT last_insert_rowid(), :codec, :arguments, :request_id, :parent WHERE changes() = 1;
 UPDATE seawall_tally SET jobs = jobs + 1 WHERE name = 'enqueued' AND changes() = 1;
+INSERT INTO seawall_pace_change (minute, task, queue, became, many)
+SELECT :now / 60000000, task, queue, 'created', 1 FROM seawall_lane
+WHERE id = :lane AND changes() = 1
+ON CONFLICT (minute, task, queue, outcome, became, code, took_bucket, age_bucket) DO UPDATE
+SET many = many + excluded.many;
 INSERT INTO seawall_job_key (task, key, job, digest)
 SELECT :task, :key, last_insert_rowid(), :digest WHERE changes() = 1 AND :key IS NOT NULL;
 INSERT INTO seawall_job_tag (tag, job)
@@ -52,6 +57,13 @@ FROM given_enqueue_plain
 WHERE changes() > 0
 ORDER BY rowid;
 UPDATE seawall_tally SET jobs = jobs + changes() WHERE name = 'enqueued' AND changes() > 0;
+INSERT INTO seawall_pace_change (minute, task, queue, became, many)
+SELECT :now / 60000000, lane.task, lane.queue, 'created', alike.many
+FROM (SELECT lane, count(*) AS many FROM given_enqueue_plain GROUP BY lane) AS alike
+CROSS JOIN seawall_lane AS lane ON lane.id = alike.lane
+WHERE changes() > 0
+ON CONFLICT (minute, task, queue, outcome, became, code, took_bucket, age_bucket) DO UPDATE
+SET many = many + excluded.many;
 SELECT
     rowid - 1,
     (SELECT seq FROM sqlite_sequence WHERE name = 'seawall_job')

@@ -73,6 +73,12 @@ WHERE id = (
         ))
 )
 RETURNING id, state;
+INSERT INTO seawall_pace_change (minute, task, queue, became, many)
+SELECT :now / 60000000, lane.task, lane.queue, 'redriven', 1
+FROM seawall_job AS job CROSS JOIN seawall_lane AS lane ON lane.id = job.lane
+WHERE job.id = :id AND changes() = 1
+ON CONFLICT (minute, task, queue, outcome, became, code, took_bucket, age_bucket) DO UPDATE
+SET many = many + excluded.many;
 UPDATE seawall_dead_letter
 SET state = 'redriven', handled_at = :now, handled_by = :by
 WHERE job = :id AND state <> 'redriven'

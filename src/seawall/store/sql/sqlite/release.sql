@@ -8,6 +8,22 @@ SELECT id, :seq, :lease_no, cycle, stage, worker, :now - :ago - :took, :now - :a
 FROM seawall_job
 WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
     AND :took IS NOT NULL;
+INSERT INTO seawall_pace_change (minute, task, queue, outcome, became, took_bucket, age_bucket,
+    many, took, age)
+SELECT :now / 60000000, lane.task, lane.queue, iif(:took IS NULL, '', 'released'), became,
+    (SELECT bucket FROM seawall_span_bucket WHERE upto >= coalesce(:took, 0) ORDER BY upto LIMIT 1),
+    (SELECT bucket FROM seawall_span_bucket WHERE upto >= ended.age ORDER BY upto LIMIT 1),
+    1, coalesce(:took, 0), age
+FROM (
+    SELECT lane, iif(cancel_requested, 'cancelled', '') AS became,
+        iif(cancel_requested, max(0, :now - created_at), 0) AS age
+    FROM seawall_job
+    WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
+        AND (:took IS NOT NULL OR cancel_requested)
+) AS ended CROSS JOIN seawall_lane AS lane ON lane.id = ended.lane
+WHERE true
+ON CONFLICT (minute, task, queue, outcome, became, code, took_bucket, age_bucket) DO UPDATE
+SET many = many + excluded.many, took = took + excluded.took, age = age + excluded.age;
 UPDATE seawall_job
 SET state = iif(cancel_requested, 'cancelled', 'queued'),
     seq = iif(:took IS NULL, seq, :seq),

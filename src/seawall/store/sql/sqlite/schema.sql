@@ -268,6 +268,58 @@ CREATE TABLE seawall_output (
 CREATE INDEX seawall_output_artifact ON seawall_output (content)
     WHERE substr(content, 1, 20) = '{"$seawall.artifact"';
 
+CREATE TABLE seawall_pace_change (
+    minute INTEGER NOT NULL,  -- since 1970
+    task TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    outcome TEXT NOT NULL DEFAULT '',
+    became TEXT NOT NULL DEFAULT '' CHECK (became IN ('', 'created', 'redriven', 'succeeded',
+        'skipped', 'failed', 'cancelled')),
+    code TEXT NOT NULL DEFAULT '',
+    took_bucket INTEGER NOT NULL DEFAULT 0,
+    age_bucket INTEGER NOT NULL DEFAULT 0,
+    many INTEGER NOT NULL CHECK (many > 0),
+    took INTEGER NOT NULL DEFAULT 0,  -- all the attempts together
+    age INTEGER NOT NULL DEFAULT 0,  -- from the jobs' creation to their end, together
+    tokens_in INTEGER NOT NULL DEFAULT 0,
+    tokens_out INTEGER NOT NULL DEFAULT 0,
+    cost REAL NOT NULL DEFAULT 0,
+    captures INTEGER NOT NULL DEFAULT 0,  -- raw outputs that were kept
+    PRIMARY KEY (minute, task, queue, outcome, became, code, took_bucket, age_bucket)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE seawall_pace_minute (
+    task TEXT NOT NULL,
+    minute INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    redriven INTEGER NOT NULL,
+    succeeded INTEGER NOT NULL,
+    skipped INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    cancelled INTEGER NOT NULL,
+    retried INTEGER NOT NULL,
+    lost INTEGER NOT NULL,
+    PRIMARY KEY (task, minute)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX seawall_pace_minute_minute ON seawall_pace_minute (minute);
+
+CREATE TABLE seawall_pace_total (
+    kind TEXT NOT NULL CHECK (kind IN ('job', 'attempt')),
+    what TEXT NOT NULL,  -- what jobs became; how attempts ended
+    task TEXT NOT NULL,  -- empty for jobs that were pruned before anybody counted by task
+    queue TEXT NOT NULL,
+    code TEXT NOT NULL,
+    bucket INTEGER NOT NULL,
+    many INTEGER NOT NULL,
+    micros INTEGER NOT NULL,
+    tokens_in INTEGER NOT NULL,
+    tokens_out INTEGER NOT NULL,
+    cost REAL NOT NULL,
+    captures INTEGER NOT NULL,
+    PRIMARY KEY (kind, what, task, queue, code, bucket)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE seawall_progress (
     job INTEGER PRIMARY KEY,
     lease_no INTEGER NOT NULL CHECK (lease_no >= 1),
@@ -331,6 +383,8 @@ CREATE TABLE seawall_shared_secret (
     content TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE seawall_span_bucket (upto INTEGER PRIMARY KEY, bucket INTEGER NOT NULL) STRICT;
+
 CREATE TABLE seawall_tally (
     name TEXT PRIMARY KEY,
     jobs INTEGER NOT NULL CHECK (jobs >= 0)
@@ -354,6 +408,35 @@ CREATE TABLE seawall_upstream (
     held_until INTEGER,
     reason TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE seawall_upstream_pace (
+    upstream TEXT NOT NULL,
+    minute INTEGER NOT NULL,
+    bucket INTEGER NOT NULL,
+    worker TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    denied INTEGER NOT NULL,
+    micros INTEGER NOT NULL,
+    PRIMARY KEY (upstream, minute, bucket, worker)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX seawall_upstream_pace_folded ON seawall_upstream_pace (minute) WHERE worker = '';
+
+CREATE INDEX seawall_upstream_pace_told ON seawall_upstream_pace (minute) WHERE worker <> '';
+
+CREATE TABLE seawall_upstream_phase (
+    id INTEGER PRIMARY KEY,
+    upstream TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    phase TEXT NOT NULL CHECK (phase IN ('closed', 'open', 'half_open', 'held', 'forced_closed')),
+    until INTEGER,  -- when it ends by itself
+    open_before INTEGER NOT NULL CHECK (open_before >= 0)  -- how long it had been shut by then, in all
+) STRICT;
+
+CREATE INDEX seawall_upstream_phase_at ON seawall_upstream_phase (at);
+
+CREATE INDEX seawall_upstream_phase_upstream ON seawall_upstream_phase (upstream, id);
 
 CREATE TRIGGER seawall_an_item_uses_something AFTER INSERT ON seawall_usage
 WHEN NEW.run IS NOT NULL

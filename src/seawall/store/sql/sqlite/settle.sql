@@ -40,6 +40,30 @@ ON CONFLICT (job) DO UPDATE
 SET state = 'open', lane = excluded.lane, stage = excluded.stage, code = excluded.code,
     fingerprint = excluded.fingerprint, fault = excluded.fault, last_at = excluded.last_at,
     attempts = excluded.attempts, times = times + 1, handled_at = NULL, handled_by = NULL;
+INSERT INTO seawall_pace_change (minute, task, queue, outcome, became, code, took_bucket, age_bucket,
+    many, took, age, tokens_in, tokens_out, cost, captures)
+SELECT :now / 60000000, lane.task, lane.queue, outcome, became, code, took_bucket, age_bucket,
+    many, took, age, tokens_in, tokens_out, cost, captures
+FROM (
+    SELECT lane, outcome, became, code, (SELECT bucket FROM seawall_span_bucket WHERE upto >= ended.took ORDER BY upto LIMIT 1) AS took_bucket,
+        (SELECT bucket FROM seawall_span_bucket WHERE upto >= ended.age ORDER BY upto LIMIT 1) AS age_bucket,
+        count(*) AS many, sum(took) AS took, sum(age) AS age,
+        coalesce(sum(tokens_in), 0) AS tokens_in, coalesce(sum(tokens_out), 0) AS tokens_out,
+        coalesce(sum(cost), 0) AS cost, count(raw_output) AS captures
+    FROM (
+        SELECT job.lane, given.outcome, coalesce(given.code, '') AS code, given.took,
+            iif(given.state <> 'queued', given.state, iif(job.cancel_requested, 'cancelled', '')) AS became,
+            iif(given.state <> 'queued' OR job.cancel_requested, max(0, :now - job.created_at), 0) AS age,
+            given.tokens_in, given.tokens_out, given.cost, given.raw_output
+        FROM given_settle AS given CROSS JOIN seawall_job AS job ON job.id = given.id
+    ) AS ended
+    GROUP BY 1, 2, 3, 4, 5, 6
+) AS alike CROSS JOIN seawall_lane AS lane ON lane.id = alike.lane
+WHERE true
+ON CONFLICT (minute, task, queue, outcome, became, code, took_bucket, age_bucket) DO UPDATE
+SET many = many + excluded.many, took = took + excluded.took, age = age + excluded.age,
+    tokens_in = tokens_in + excluded.tokens_in, tokens_out = tokens_out + excluded.tokens_out,
+    cost = cost + excluded.cost, captures = captures + excluded.captures;
 UPDATE seawall_job
 SET state = iif(cancel_requested AND given.state = 'queued', 'cancelled', given.state),
     lane = coalesce((SELECT id FROM seawall_lane WHERE id = given.lane), seawall_job.lane),
@@ -77,6 +101,23 @@ SELECT job.id, job.stage, given.output
 FROM given_succeed AS given CROSS JOIN seawall_job AS job ON job.id = given.id
 WHERE given.output IS NOT NULL
 ON CONFLICT (job, stage) DO UPDATE SET content = excluded.content;
+INSERT INTO seawall_pace_change (minute, task, queue, outcome, became, took_bucket, age_bucket,
+    many, took, age)
+SELECT :now / 60000000, lane.task, lane.queue, 'succeeded', 'succeeded', took_bucket, age_bucket,
+    many, took, age
+FROM (
+    SELECT lane, (SELECT bucket FROM seawall_span_bucket WHERE upto >= ended.took ORDER BY upto LIMIT 1) AS took_bucket,
+        (SELECT bucket FROM seawall_span_bucket WHERE upto >= ended.age ORDER BY upto LIMIT 1) AS age_bucket,
+        count(*) AS many, sum(took) AS took, sum(age) AS age
+    FROM (
+        SELECT job.lane, given.took, max(0, :now - job.created_at) AS age
+        FROM given_succeed AS given CROSS JOIN seawall_job AS job ON job.id = given.id
+    ) AS ended
+    GROUP BY 1, 2, 3
+) AS alike CROSS JOIN seawall_lane AS lane ON lane.id = alike.lane
+WHERE true
+ON CONFLICT (minute, task, queue, outcome, became, code, took_bucket, age_bucket) DO UPDATE
+SET many = many + excluded.many, took = took + excluded.took, age = age + excluded.age;
 UPDATE seawall_job
 SET state = 'succeeded', seq = given.seq, tries = tries + 1,
     worker = NULL, claimed_at = NULL, leased_at = NULL, lease_until = NULL,

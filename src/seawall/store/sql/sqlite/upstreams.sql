@@ -1,5 +1,5 @@
 -- name: observe
--- Adds how calls ended to what this second already knows of them.
+-- Adds how calls ended to what this second, and this minute, already knows of them.
 INSERT INTO seawall_observation (
     upstream, second, worker, firsts, retries, failures, denied, slow, micros
 )
@@ -9,6 +9,15 @@ SET firsts = firsts + excluded.firsts, retries = retries + excluded.retries,
     failures = failures + excluded.failures, denied = denied + excluded.denied,
     slow = slow + excluded.slow, micros = micros + excluded.micros
 RETURNING upstream;
+INSERT INTO seawall_upstream_pace (upstream, minute, bucket, worker, calls, failures, denied, micros)
+SELECT :upstream, :now / 60000000, -1, :worker, :firsts + :retries, :failures, :denied, :micros
+WHERE true
+UNION ALL SELECT :upstream, :now / 60000000, value ->> 0, :worker, value ->> 1, 0, 0, 0
+FROM json_each(:spans)
+WHERE true
+ON CONFLICT (upstream, minute, bucket, worker) DO UPDATE
+SET calls = calls + excluded.calls, failures = failures + excluded.failures,
+    denied = denied + excluded.denied, micros = micros + excluded.micros;
 
 -- name: observed
 -- How the calls of the last seconds ended, the newest first.
@@ -60,8 +69,12 @@ SELECT 1;
 SELECT 1;
 
 -- name: read_upstream
--- What is known of an upstream, for whoever has locked it.
-SELECT coalesce((SELECT state FROM seawall_upstream WHERE name = :name), ''), :now;
+-- What is known of an upstream, for whoever has locked it, and what it last turned to.
+SELECT coalesce((SELECT state FROM seawall_upstream WHERE name = :name), ''), :now,
+    last.phase, last.until
+FROM (SELECT 1) AS always LEFT JOIN (
+    SELECT phase, until FROM seawall_upstream_phase WHERE upstream = :name ORDER BY id DESC LIMIT 1
+) AS last;
 
 -- name: keep_upstream
 -- Writes down what was decided about an upstream.

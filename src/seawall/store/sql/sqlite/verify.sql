@@ -167,3 +167,19 @@ GROUP BY run, stage
 HAVING sum(succeeded + skipped + failed + cancelled - pruned) <> 0
     OR min(sum(succeeded), sum(skipped), sum(failed), sum(cancelled)) < 0
 LIMIT :limit;
+
+-- name: wrong_pace
+-- What was counted as it happened is what the rows tell: as many came in, and of each end there are as
+-- many as are there, were pruned or were sent again. Here the numbers say by how many they differ.
+SELECT abs(sum(many))
+FROM (
+    SELECT what, many FROM seawall_pace_total WHERE kind = 'job'
+    UNION ALL SELECT became, many FROM seawall_pace_change WHERE became <> ''
+    UNION ALL SELECT iif(name = 'enqueued', 'created', name), -jobs FROM seawall_tally
+    UNION ALL SELECT state, -count(*) FROM seawall_job WHERE finished_at IS NOT NULL GROUP BY state
+    UNION ALL SELECT 'failed', -many FROM seawall_pace_total WHERE kind = 'job' AND what = 'redriven'
+    UNION ALL SELECT 'failed', -many FROM seawall_pace_change WHERE became = 'redriven'
+) AS counted
+WHERE what <> 'redriven'
+GROUP BY what HAVING sum(many) <> 0
+LIMIT :limit;
