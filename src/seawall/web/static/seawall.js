@@ -35,7 +35,8 @@
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--plot-${name}`).trim();
   const plots = new Map();
   const charts = () => {
-    for (const [place, plot] of plots) if (!place.isConnected) { plot.destroy(); plots.delete(place); }
+    for (const [place, plot] of plots)
+      if (!place.isConnected || !place.contains(plot.root)) { plot.destroy(); plots.delete(place); delete place.dataset.drawn; }
     for (const place of $$(".chart[data-series]")) {
       const text = place.dataset.series;
       if (plots.has(place) && place.dataset.drawn === text) continue;
@@ -122,16 +123,13 @@
 
   // --- keyboard --------------------------------------------------------------------------------
   let going = false;
-  const rows = () => $$("table.rows tbody tr");
   const step = (by) => {
-    const all = rows();
-    if (!all.length) return;
-    const at = all.findIndex((row) => row.classList.contains("current"));
-    const next = all[Math.min(all.length - 1, Math.max(0, at + by))];
-    all.forEach((row) => row.classList.toggle("current", row === next));
-    const link = $("a", next);
-    link?.focus({ preventScroll: true });
-    next.scrollIntoView({ block: "nearest" });
+    const links = $$("table.rows tbody tr").map((row) => $("a", row)).filter(Boolean);
+    if (!links.length) return;
+    const at = links.indexOf(document.activeElement);
+    const next = links[Math.min(links.length - 1, Math.max(0, at + by))];
+    next.focus({ preventScroll: true });
+    next.closest("tr").scrollIntoView({ block: "nearest" });
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
