@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         UnknownPolicyError,
     )
     from seawall.faults import Fault, FaultCode
+    from seawall.finding import Cancelled, Count
     from seawall.hooks import FaultReport
     from seawall.jobs import JobHandle
     from seawall.letters import Dismissed
@@ -92,8 +93,10 @@ _HOMES = {
     "Breaker": "decisions.breaker",
     "CONVERTER_CODES": "decisions.public",
     "Call": "calls",
+    "Cancelled": "finding",
     "Classifier": "decisions.classify",
     "ConfigurationError": "errors",
+    "Count": "finding",
     "CurrentJob": "current",
     "DeadLetter": "store",
     "Dismissed": "letters",
@@ -177,8 +180,10 @@ __all__ = [
     "Backoff",
     "Breaker",
     "Call",
+    "Cancelled",
     "Classifier",
     "ConfigurationError",
+    "Count",
     "CurrentJob",
     "DeadLetter",
     "Dismissed",

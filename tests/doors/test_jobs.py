@@ -1,12 +1,13 @@
 """`seawall jobs`, `job`, `why`, `cancel`, `retry`: as somebody on call would use them."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from seawall.model import Outcome
-from seawall.store import Evidence, Lane, Progress, open_store
+from seawall.store import Evidence, Filter, Lane, Progress, finding, open_store
 from tests.support.ledger import claimed, ended, enqueued, failed, new_job, wanted
 
 URL = "sqlite:///jobs.db"
@@ -27,7 +28,8 @@ def told(seawall, *words, **how):
 def test_jobs_are_listed_on_every_store(seawall, url):
     with open_store(url) as store:
         (bad,) = failed(store)
-        enqueued(store, new_job(lane=Lane(task="mail", queue="post"), owner="ann", tags=("eu",)))
+        lane = Lane(task="mail", queue="post")
+        enqueued(store, new_job('["eu-7"]', lane=lane, owner="ann", tags=("eu",)))
         later = datetime.now(UTC) + timedelta(hours=2, minutes=5)
         enqueued(store, new_job(run_after=later, key="k1"))
     printed = seawall("jobs", "--url", url)
@@ -49,6 +51,9 @@ def test_jobs_are_listed_on_every_store(seawall, url):
         (("--since", "1h"), [3, 2, 1]),
         (("--since", "2999-01-01"), []),
         (("--task", "none"), []),
+        (("--fault", "TIMEOUT"), [1]),
+        (("--argument", "EU-7"), [2]),
+        (("--argument", "none"), []),
     ):
         assert [job["id"] for job in told(seawall, "jobs", *words, "--url", url)] == ids, words
     assert seawall("jobs", "--task", "none", "--url", url) == "There are no such jobs.\n"
@@ -216,7 +221,7 @@ def test_only_failed_jobs_are_sent_again(seawall, url):
 
 @pytest.mark.parametrize("command", ["job", "why", "cancel", "retry"])
 def test_a_number_must_be_one(seawall, command):
-    assert "Invalid value for 'ID" in seawall(command, "x", "--url", URL, expect=2)
+    assert re.search(r"Invalid value for '\[?ID", seawall(command, "x", "--url", URL, expect=2))
 
 
 LOOKING = (
@@ -270,3 +275,96 @@ def test_what_an_upstream_said_cannot_steer_the_terminal(seawall):
         (claim,) = claimed(store)
         store.settle([ended(claim.token, Outcome.FAILED, raw_output="a\x1b[2Jb\nc")])
     assert "a\\x1b[2Jb\nc\n" in seawall("job", "1", "--traceback", "--url", URL)
+
+
+# --- all that match -------------------------------------------------------------------------------
+
+
+def states(store):
+    return [str(job.state) for job in sorted(store.page(Filter()), key=lambda job: job.id)]
+
+
+def test_all_that_match_are_cancelled_with_the_count_said_first(seawall, url):
+    with open_store(url) as store:
+        enqueued(store, *[new_job(lane=Lane(task="mail"))] * 3, new_job())
+    words = ("cancel", "--task", "mail", "--state", "queued", "--url", url)
+
+    assert seawall(*words, "--dry-run") == "3 jobs would be cancelled.\n"
+    assert seawall(*words, expect=1) == "3 jobs to be cancelled.\n"
+    assert seawall.err == "seawall: nothing was cancelled: agree to it with --yes\n"
+    with open_store(url) as store:
+        assert set(states(store)) == {"queued"}
+    assert seawall(*words, "--yes").splitlines() == [
+        "3 jobs to be cancelled.", "3 jobs cancelled.",
+    ]  # fmt: skip
+    with open_store(url) as store:
+        assert states(store) == ["cancelled", "cancelled", "cancelled", "queued"]
+    assert seawall(*words, "--yes") == "There are no such jobs.\n"
+    assert told(seawall, *words, "--dry-run")["found"] == 0
+
+
+def test_running_ones_that_match_are_asked_to_stop(seawall):
+    with open_store(URL) as store:
+        claimed(store, new_job('["a.pdf"]'), new_job('["b.pdf"]'))
+    answer = told(seawall, "cancel", "--argument", "A.PDF", "--yes", "--url", URL)
+    assert (answer["found"], answer["stopping"], answer["cancelled"]) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_somebody_at_a_terminal_is_asked_whether_to_cancel(seawall, monkeypatch, answer):
+    with open_store(URL) as store:
+        enqueued(store, new_job(), new_job())
+    monkeypatch.setattr("seawall.cli.cancel._is_watched", lambda: True)
+    asked = []
+    monkeypatch.setattr("typer.confirm", lambda text: asked.append(text) or answer)
+    seawall("cancel", "--state", "queued", "--url", URL, expect=0 if answer else 1)
+    assert asked == ["Cancel them?"]
+    with open_store(URL) as store:
+        assert set(states(store)) == {"cancelled" if answer else "queued"}
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ((), "name jobs, or say which"),
+        (("1", "--task", "mail"), "not both"),
+        (("1", "--dry-run"), "--dry-run"),
+        (("--state", "failed", "--yes"), "expected queued or running"),
+        (("--fault", "TIMEOUTS", "--yes"), "did you mean TIMEOUT"),
+        (("--argument", "", "--yes"), "argument"),
+    ],
+)
+def test_a_cancel_without_an_aim_is_refused_in_one_line(seawall, words, line):
+    with open_store(URL) as store:
+        enqueued(store)
+    said = seawall("cancel", *words, "--url", URL, expect=2)
+    assert line in said
+    assert said.count("\n") == 1
+    with open_store(URL) as store:
+        assert states(store) == ["queued"]
+
+
+def test_a_search_goes_on_by_itself_and_says_where_it_stopped(seawall, monkeypatch):
+    monkeypatch.setattr(finding, "LOOKED_INTO", 5)
+    with open_store(URL) as store:
+        (far,) = enqueued(store, new_job('["needle"]'))
+        enqueued(store, *[new_job()] * 40)
+    assert [each["id"] for each in told(seawall, "jobs", "--argument", "needle", "--url", URL)] == [
+        far
+    ]
+    monkeypatch.setattr("seawall.cli.jobs.MOST_LOOKS", 2)
+    words = ("jobs", "--argument", "needle", "--url", URL)
+    first = seawall(*words).splitlines()
+    assert first[0] == "No such job was found so far."
+    assert first[-1].startswith("There may be more, further back: the same with --after ")
+
+
+def test_a_job_tells_who_asked_for_it_and_what_it_asked_for(seawall):
+    with open_store(URL) as store:
+        (parent,) = enqueued(store)
+        born = enqueued(store, *[new_job(parent=parent)] * 2)
+    assert told(seawall, "job", born[0], "--url", URL)["parent"] == parent
+    assert told(seawall, "job", parent, "--url", URL)["children"] == born
+    assert f"asked for by  job {parent}" in seawall("job", born[0], "--url", URL)
+    assert "children" in (shown := seawall("job", parent, "--url", URL))
+    assert f"{born[0]}, {born[1]}" in shown

@@ -230,6 +230,11 @@ def ends_apart(how: str) -> str:
     return how
 
 
+@app.task(isolated=True)
+def asks_apart() -> None:
+    ends_apart.enqueue("well")
+
+
 @app.task
 def ends(how: str) -> None:
     if how == "bug":

@@ -87,10 +87,14 @@ def _need_consent(plan: Cancelled, *, yes: bool, as_json: bool) -> None:
         typer.echo(f"{_meant(plan)} to be cancelled.")
     if yes:
         return
-    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if as_json or not _is_watched():
         raise typer.Exit(show.refusal("nothing was cancelled: agree to it with --yes"))
     if not typer.confirm("Cancel them?"):
         raise typer.Exit(show.refusal("nothing was cancelled"))
+
+
+def _is_watched() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _meant(told: Cancelled) -> str:
