@@ -3,20 +3,18 @@
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from seawall.app import Seawall
-from seawall.errors import ArgumentsError
 from seawall.queue_views import QueueView, plans_in_force, queue_views
 from seawall.store import Present, Store
 from seawall.web.house import House, house_of
 from seawall.web.pages.people import SeesAll, SentByOperator
 from seawall.web.pages.runs import reason_of
-from seawall.web.pages.site import done, page
-from seawall.web.problems import ProblemError
+from seawall.web.pages.site import page, tried
 from seawall.web.routes import fleet as api
 from seawall.web.routes.fleet import ItsName
 from seawall.why import ALIVE_SECONDS
@@ -116,22 +114,12 @@ def _schedules(app: Seawall, store: Store) -> list[ScheduleShown]:
 @router.post("/fleet/queues/{name:path}/pause")
 async def pause(request: Request, form: SentByOperator, name: ItsName) -> Response:
     """Let no job of the queue begin."""
-    act = partial(api.pause_queue, request, form.visitor, name, reason_of(form))
-    return await _done(request, act, f"The queue {name} is paused.")
+    act = api.pause_queue(request, form.visitor, name, reason_of(form))
+    return await tried(request, HERE, act, lambda _: f"The queue {name} is paused.")
 
 
 @router.post("/fleet/queues/{name:path}/resume")
 async def resume(request: Request, form: SentByOperator, name: ItsName) -> Response:
     """Let the jobs of a paused queue begin again."""
-    act = partial(api.resume_queue, request, form.visitor, name)
-    return await _done(request, act, f"The queue {name} goes on.")
-
-
-async def _done(request: Request, act: Any, said: str) -> Response:
-    try:
-        await act()
-    except ProblemError as error:
-        return done(request, HERE, error.detail, well=False)
-    except ArgumentsError as error:
-        return done(request, HERE, str(error), well=False)
-    return done(request, HERE, said)
+    act = api.resume_queue(request, form.visitor, name)
+    return await tried(request, HERE, act, lambda _: f"The queue {name} goes on.")

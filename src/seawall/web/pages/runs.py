@@ -1,14 +1,13 @@
 """Runs on pages: how they stand, what their history comes to; pause, resume, cancel."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import ValidationError
 
-from seawall.errors import ArgumentsError
 from seawall.pipelines import Pipeline
 from seawall.report import Report
 from seawall.standings import RunView, span_of
@@ -18,11 +17,13 @@ from seawall.web.house import House, house_of
 from seawall.web.models import ReasonAsked, ResumeAsked
 from seawall.web.pages.people import Form, Sent, Viewer
 from seawall.web.pages.pictures import Scale
-from seawall.web.pages.site import done, page
+from seawall.web.pages.site import done, page, tried
 from seawall.web.pages.standing import BudgetUse, budget_use, time_left
+from seawall.web.pages.wording import many
 from seawall.web.problems import ProblemError
 from seawall.web.routes import runs as api
 from seawall.web.routes.jobs import JobId
+from seawall.web.run_models import RunChanged
 
 router = APIRouter(include_in_schema=False)
 
@@ -166,19 +167,21 @@ async def show_report(request: Request, visitor: Viewer, run_id: JobId) -> Respo
 @router.post("/runs/{run_id:int}/pause")
 async def pause(request: Request, form: Sent, run_id: JobId) -> Response:
     """Let no more of its items begin."""
-    return await _done(request, form, run_id, api.pause_run, reason_of(form), "is paused")
+    act = api.pause_run(request, form.visitor, run_id, reason_of(form))
+    return await tried(request, f"/runs/{run_id}", act, lambda _: f"Run {run_id} is paused.")
 
 
 @router.post("/runs/{run_id:int}/resume")
 async def resume(request: Request, form: Sent, run_id: JobId) -> Response:
     """Let a paused or aborted run go on."""
-    cap = form.one("spending_cap")
+    here, cap = f"/runs/{run_id}", form.one("spending_cap")
     try:
         asked = ResumeAsked(spending_cap=form.number("spending_cap"))
     except (ValidationError, ProblemError):
         said = f"spending_cap: found {cap!r:.40}, expected a number above 0"
-        return done(request, f"/runs/{run_id}", said, well=False)
-    return await _done(request, form, run_id, api.resume_run, asked, "goes on")
+        return done(request, here, said, well=False)
+    act = api.resume_run(request, form.visitor, run_id, asked)
+    return await tried(request, here, act, lambda _: f"Run {run_id} goes on.")
 
 
 @router.get("/runs/{run_id:int}/cancel")
@@ -191,24 +194,12 @@ async def ask_to_cancel(request: Request, visitor: Viewer, run_id: JobId) -> Res
 @router.post("/runs/{run_id:int}/cancel")
 async def cancel(request: Request, form: Sent, run_id: JobId) -> Response:
     """End a run for good."""
-    return await _done(request, form, run_id, api.cancel_run, reason_of(form), "is cancelled")
 
+    def said(changed: RunChanged) -> str:
+        return f"Run {run_id} is cancelled, with {many(changed.cancelled or 0, 'item')} of it."
 
-async def _done(
-    request: Request, form: Form, run_id: int, act: Any, asked: Any, said: str
-) -> Response:
-    """Do what the API does, and lead back to the run with what came of it."""
-    here = f"/runs/{run_id}"
-    try:
-        changed = await act(request, form.visitor, run_id, asked)
-    except ProblemError as error:
-        if error.status == 404:
-            raise
-        return done(request, here, error.detail, well=False)
-    except ArgumentsError as error:
-        return done(request, here, str(error), well=False)
-    items = "" if changed.cancelled is None else f", with {changed.cancelled:,} of its items"
-    return done(request, here, f"Run {run_id} {said}{items}.")
+    act = api.cancel_run(request, form.visitor, run_id, reason_of(form))
+    return await tried(request, f"/runs/{run_id}", act, said)
 
 
 def reason_of(form: Form) -> ReasonAsked:

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import ValidationError
 
-from seawall.errors import ArgumentsError
 from seawall.store import Hold, Scope
 from seawall.upstreams import UpstreamView
 from seawall.web.house import House, house_of
@@ -16,7 +15,7 @@ from seawall.web.models import ForceAsked, HoldAsked
 from seawall.web.pages import upstream_words
 from seawall.web.pages.held import is_held
 from seawall.web.pages.people import Form, SeesAll, SentByOperator
-from seawall.web.pages.site import done, page
+from seawall.web.pages.site import done, page, tried
 from seawall.web.pages.wording import span
 from seawall.web.problems import ProblemError
 from seawall.web.routes import fleet as api
@@ -125,8 +124,9 @@ async def hold(request: Request, form: SentByOperator, name: ItsName) -> Respons
         asked = HoldAsked(**_chosen(form))
     except (ValidationError, ProblemError):
         return _misunderstood(request, form, name)
-    act = partial(api.hold_upstream, request, form.visitor, name, asked)
-    return await _done(request, name, act, f"{name} is held {_until(asked.seconds)}.")
+    said = f"{name} is held {_until(asked.seconds)}."
+    act = api.hold_upstream(request, form.visitor, name, asked)
+    return await tried(request, _place(name), act, lambda _: said)
 
 
 @router.post("/upstreams/{name:path}/force")
@@ -136,17 +136,17 @@ async def let_through(request: Request, form: SentByOperator, name: ItsName) -> 
         asked = ForceAsked(to="closed", **_chosen(form))
     except (ValidationError, ProblemError):
         return _misunderstood(request, form, name)
-    act = partial(api.force_upstream, request, form.visitor, name, asked)
     said = f"{name} is called whatever its breaker thinks {_until(asked.seconds)}."
-    return await _done(request, name, act, said)
+    act = api.force_upstream(request, form.visitor, name, asked)
+    return await tried(request, _place(name), act, lambda _: said)
 
 
 @router.post("/upstreams/{name:path}/resume")
 async def resume(request: Request, form: SentByOperator, name: ItsName) -> Response:
     """Leave it to its breaker again."""
-    act = partial(api.resume_upstream, request, form.visitor, name)
     said = f"{name} is its breaker's affair again: what waits is let go little by little."
-    return await _done(request, name, act, said)
+    act = api.resume_upstream(request, form.visitor, name)
+    return await tried(request, _place(name), act, lambda _: said)
 
 
 def _chosen(form: Form) -> dict[str, Any]:
@@ -163,17 +163,6 @@ def _misunderstood(request: Request, form: Form, name: str) -> Response:
 
 def _until(seconds: float | None) -> str:
     return "until somebody resumes it" if seconds is None else f"for {span(seconds)}"
-
-
-async def _done(request: Request, name: str, act: Any, said: str) -> Response:
-    """Do what the API does, and lead back to the upstream with what came of it."""
-    try:
-        await act()
-    except ProblemError as error:
-        return done(request, _place(name), error.detail, well=False)
-    except ArgumentsError as error:
-        return done(request, _place(name), str(error), well=False)
-    return done(request, _place(name), said)
 
 
 def _place(name: str) -> str:
