@@ -127,6 +127,13 @@ class Seawall(Overseeing):
         return self._own_policies.get(name) or self._configuration.policy(named)
 
     @property
+    def policies(self) -> dict[str, tuple[Policy, str]]:
+        """Every policy that has a name here, and whence: the presets, the file's, its own."""
+        sources = self._configuration.sources
+        found = {name: (each, sources[name]) for name, each in self._configuration.policies.items()}
+        return {**found, **{name: (each, "own") for name, each in self._own_policies.items()}}
+
+    @property
     def given_clock(self) -> Clock | None:
         """The clock that stands in for the store's own, where there is one."""
         return self._clock

@@ -1,14 +1,19 @@
-"""Queues as people see them: what waits in each, what runs, what is held, and who serves it."""
+"""Queues as people see them: what waits in each, what runs, what is held, and who serves it; and
+the schedules that fill them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seawall.model import Lane
-from seawall.store import Hold, Scope, Store
+from seawall.store import Hold, Planned, Scope, Store
 from seawall.tasks import Task
 from seawall.why import ALIVE_SECONDS
+
+if TYPE_CHECKING:
+    from seawall.app import Scheduled
 
 
 @dataclass(slots=True)
@@ -60,3 +65,15 @@ def _concerns(hold: Hold, queue: str, lanes: list[Lane]) -> bool:
     return any(
         hold.name == (lane.task if hold.scope is Scope.TASK else lane.upstream) for lane in lanes
     )
+
+
+def plans_in_force(
+    planned: list[Planned], declared: "Mapping[str, Scheduled]"
+) -> dict[str, Planned]:
+    """By name: the one that the application declares, else the one that fires last."""
+    found: dict[str, Planned] = {}
+    for each in sorted(planned, key=lambda each: each.next_at):
+        known = declared.get(each.name)
+        if known is None or known.schedule.spec == each.spec:
+            found[each.name] = each
+    return found

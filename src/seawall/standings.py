@@ -6,6 +6,7 @@ its dead letters mends the run as well.
 
 import dataclasses
 import json
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,6 +19,12 @@ from seawall.errors import (
 from seawall.faults import FaultCode
 from seawall.store import Items, KeptRun, LiveItems, RunStop, Scope, Store
 from seawall.telemetry import RunFinished, RunStopped, emit
+
+PACE_SECONDS = 60.0
+"""The rate of a run is that of so long."""
+FEWEST_SECONDS = 2.0
+"""Of less than this no rate is told: it would jump."""
+_LONGEST_LEFT = timedelta(days=999)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,3 +342,33 @@ def _abort(store: Store, kept: KeptRun, terms: Terms, total: Items) -> Abort | N
 def span_of(view: RunView) -> timedelta:
     """How long the run has taken so far."""
     return (view.closed_at or view.at) - view.created_at
+
+
+class Pace:
+    """How fast a run has been lately."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def saw(self, view: RunView) -> None:
+        """Note how many items have ended by now."""
+        now = view.at.timestamp()
+        self._seen.append((now, view.ended))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - PACE_SECONDS:
+            self._seen.popleft()
+
+    @property
+    def per_second(self) -> float | None:
+        """Items that ended in a second, of late; None where it is too early to tell."""
+        if len(self._seen) < 2:
+            return None
+        (first_at, first), (last_at, last) = self._seen[0], self._seen[-1]
+        passed = last_at - first_at
+        return max(0.0, (last - first) / passed) if passed >= FEWEST_SECONDS else None
+
+    def left(self, view: RunView) -> timedelta | None:
+        """How long the rest will take at this rate; None where nobody knows."""
+        rate = self.per_second
+        if not rate or not view.sealed or view.status != "running":
+            return None
+        return min(_LONGEST_LEFT, timedelta(seconds=min(view.unfinished / rate, 1e8)))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from seawall.decisions import breaker as breakers
 from seawall.decisions import gate as gates
 from seawall.decisions import gate_text
+from seawall.decisions import limits as bounds
 from seawall.decisions.backoff import LONGEST_SECONDS, Backoff
 from seawall.decisions.gate import Gate
 from seawall.decisions.upstream import Upstream, family
@@ -29,6 +30,19 @@ LATELY_SECONDS = 60.0
 BY_HAND = "held by hand"
 _ANY = breakers.Breaker(open=Backoff(curve="fixed", base_seconds=LONGEST_SECONDS, jitter="none"))
 """Stands in for a breaker that is not known: whatever it was opened until is believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitView:
+    """How much may be used of an upstream, and is."""
+
+    unit: str
+    """`at once`, or what is counted by the minute: `requests`, `tokens`."""
+    most: float
+    used: float | None
+    """Calls under way, or that ended within the last minute; other units are not counted back."""
+    free_in_seconds: float
+    """When one more could begin; 0 is now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +73,7 @@ class UpstreamView:
     mean_seconds: float | None
     retries_left: int | None
     """How many retries its budget allows now; None where there is no budget."""
+    limits: tuple[LimitView, ...]
 
 
 class Keeper(Protocol):
@@ -178,6 +193,7 @@ class Upstreams:
             failures=sum(each.failures for each in lately),
             mean_seconds=sum(each.micros for each in lately) / calls / 1e6 if calls else None,
             retries_left=None if budget is None else _left(upstream, gate, seen, now),
+            limits=tuple(_limits(upstream, gate, calls, now)),
         )
 
     # --- what people decide -------------------------------------------------------------------
@@ -261,6 +277,17 @@ def _turn(upstream: Upstream, gate: Gate, now: float) -> "Turn":
         return Turn(by_hand, _moment(current.until))
     phase = UpstreamPhase(current.phase)
     return Turn(phase, _moment(current.until) if phase is UpstreamPhase.OPEN else None)
+
+
+def _limits(upstream: Upstream, gate: Gate, calls: int, now: float) -> Iterator[LimitView]:
+    """Its limits and their use, after so many calls within the last minute."""
+    if upstream.concurrency is not None:
+        taken = bounds.under_way_now(gate.limits, now)
+        yield LimitView("at once", upstream.concurrency, taken, 0.0)
+    for unit, most in upstream.per_minute.items():
+        free_in = bounds.free_in_seconds(upstream.limits, gate.limits, unit, now)
+        used = calls if unit == bounds.REQUESTS else None
+        yield LimitView(unit, most, used, free_in)
 
 
 def _left(upstream: Upstream, gate: Gate, seen: "list[Observed]", now: float) -> int:

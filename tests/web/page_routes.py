@@ -25,4 +25,21 @@ PAGES = {
     ("POST", "/dead/redrive"): OPERATE,
     ("POST", "/dead/dismiss"): (AWAY, AWAY, 403, 403, AWAY, AWAY),  # of the form, which is empty
     ("POST", "/dead/undismiss"): (AWAY, AWAY, 403, 403, AWAY, AWAY),
+    ("GET", "/runs"): ALL,
+    ("GET", "/runs/{run_id:int}"): MINE,
+    ("GET", "/runs/{run_id:int}/report"): MINE,
+    ("GET", "/runs/{run_id:int}/cancel"): MINE,
+    ("POST", "/runs/{run_id:int}/pause"): MY_WRITE,
+    ("POST", "/runs/{run_id:int}/resume"): MY_WRITE,
+    ("POST", "/runs/{run_id:int}/cancel"): MY_WRITE,
+    ("GET", "/upstreams"): OVERSEE,
+    ("GET", "/upstreams/{name:path}"): OVERSEE,
+    ("POST", "/upstreams/{name:path}/hold"): OPERATE,
+    ("POST", "/upstreams/{name:path}/resume"): OPERATE,
+    ("POST", "/upstreams/{name:path}/force"): OPERATE,
+    ("GET", "/policies"): ALL,
+    ("GET", "/policies/{name}"): (AWAY, 404, 404, 404, 404, 404),  # of a name that there is not
+    ("GET", "/fleet"): OVERSEE,
+    ("POST", "/fleet/queues/{name:path}/pause"): OPERATE,
+    ("POST", "/fleet/queues/{name:path}/resume"): OPERATE,
 }

@@ -5,10 +5,8 @@ shows the same from another one. What is shown is one `RunView` after the other;
 the last minute, and what is left is told by it.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -20,19 +18,14 @@ from rich.text import Text
 from seawall.cli import show
 from seawall.cli.show import harmless
 from seawall.errors import StoreUnavailableError
-from seawall.standings import RunView, StageView
+from seawall.standings import Pace, RunView, StageView
 from seawall.store import Store
 from seawall.why import span
 
-PACE_SECONDS = 60.0
-"""The rate is that of so long."""
-FEWEST_SECONDS = 2.0
-"""Of less than this no rate is told: it would jump."""
 WIDEST_BAR = 40
 NARROW = 64
 """A terminal of fewer columns has no room for the table of stages."""
 LONGEST_NAME = 24
-_LONGEST_LEFT = timedelta(days=999)
 
 _COUNTED = ("ended", "unfinished", "running", "retried", "cost", "success_rate", "over")
 
@@ -45,36 +38,6 @@ COLOURS = {
     "aborted": "red",
     "cancelled": "yellow",
 }
-
-
-class Pace:
-    """How fast a run has been lately."""
-
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()
-
-    def saw(self, view: RunView) -> None:
-        """Note how many items have ended by now."""
-        now = view.at.timestamp()
-        self._seen.append((now, view.ended))
-        while len(self._seen) > 2 and self._seen[1][0] <= now - PACE_SECONDS:
-            self._seen.popleft()
-
-    @property
-    def per_second(self) -> float | None:
-        """Items that ended in a second, of late; None where it is too early to tell."""
-        if len(self._seen) < 2:
-            return None
-        (first_at, first), (last_at, last) = self._seen[0], self._seen[-1]
-        passed = last_at - first_at
-        return max(0.0, (last - first) / passed) if passed >= FEWEST_SECONDS else None
-
-    def left(self, view: RunView) -> timedelta | None:
-        """How long the rest will take at this rate; None where nobody knows."""
-        rate = self.per_second
-        if not rate or not view.sealed or view.status != "running":
-            return None
-        return min(_LONGEST_LEFT, timedelta(seconds=min(view.unfinished / rate, 1e8)))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from seawall.decisions.explain import (
     Wait,
     explain,
     in_words,
+    limits_in_words,
     remarks,
     rule_name,
     schedule,
@@ -86,7 +87,7 @@ def show_(name: PolicyName = None, config: ConfigFile = None, as_json: AsJson = 
     for line in (policy.description, policy.notes):
         if line:
             console.print(escape(line))
-    console.print(escape(_limits(policy)))
+    console.print(escape(f"Limits: {limits_in_words(policy)}."))
     for rule in (*policy.rules, policy.otherwise):
         _print_rule(policy, rule)
     console.print(
@@ -208,18 +209,6 @@ def _summary(policy: Policy, source: str) -> dict[str, object]:
         "description": policy.description,
         "notes": policy.notes,
     }
-
-
-def _limits(policy: Policy) -> str:
-    said = []
-    if policy.max_attempts is not None:
-        several = "s" if policy.max_attempts > 1 else ""
-        said.append(f"{policy.max_attempts} attempt{several} in all")
-    if policy.max_elapsed_seconds is not None:
-        said.append(f"{in_words(policy.max_elapsed_seconds)} from the first attempt on")
-    if policy.max_wait_seconds is not None:
-        said.append(f"no Retry-After beyond {in_words(policy.max_wait_seconds)}")
-    return f"Limits: {', '.join(said) or 'those of each rule'}."
 
 
 def _waits(policy: Policy) -> list[dict[str, object]]:

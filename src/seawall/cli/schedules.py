@@ -10,6 +10,7 @@ from seawall.app import Scheduled
 from seawall.cli import apps, show
 from seawall.cli.apps import AppName, Url
 from seawall.cli.show import AsJson, ConfigFile
+from seawall.queue_views import plans_in_force
 from seawall.store import Planned
 
 EXAMPLE = "Example: [bold]seawall schedules --app jobs:app[/bold]"
@@ -24,7 +25,7 @@ def schedules(
     """
     with apps.opened(app, url, config) as found:
         declared = {} if found.app is None else found.app.schedules
-        planned = _those_in_force(found.store.planned(), declared)
+        planned = plans_in_force(found.store.planned(), declared)
         now = found.store.now()
     names = sorted(planned.keys() | declared.keys())
     if as_json:
@@ -35,18 +36,6 @@ def schedules(
         return
     rows = [_row(name, planned.get(name), declared, now) for name in names]
     show.listing(("SCHEDULE", "NEXT", "LAST", "LAST JOB", "WHAT"), rows, right=(3,))
-
-
-def _those_in_force(
-    planned: list[Planned], declared: Mapping[str, Scheduled]
-) -> dict[str, Planned]:
-    """By name: the one that the application declares, else the one that fires last."""
-    found: dict[str, Planned] = {}
-    for each in sorted(planned, key=lambda each: each.next_at):
-        known = declared.get(each.name)
-        if known is None or known.schedule.spec == each.spec:
-            found[each.name] = each
-    return found
 
 
 def _spec(name: str, planned: Planned | None, declared: Mapping[str, Scheduled]) -> str:

@@ -146,6 +146,19 @@ def remarks(rule: Rule) -> list[str]:
     ]
 
 
+def limits_in_words(policy: Policy) -> str:
+    """What bounds the whole policy, whichever rule judges."""
+    said = []
+    if policy.max_attempts is not None:
+        several = "s" if policy.max_attempts > 1 else ""
+        said.append(f"{policy.max_attempts} attempt{several} in all")
+    if policy.max_elapsed_seconds is not None:
+        said.append(f"{in_words(policy.max_elapsed_seconds)} from the first attempt on")
+    if policy.max_wait_seconds is not None:
+        said.append(f"no Retry-After beyond {in_words(policy.max_wait_seconds)}")
+    return ", ".join(said) or "those of each rule"
+
+
 def _who_judges(policy: Policy, rule: Rule) -> str:
     name = rule_name(policy, rule)
     if name == "otherwise":

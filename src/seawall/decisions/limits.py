@@ -218,6 +218,16 @@ def next_at(limits: Limits, state: LimitState, now: float) -> float | None:
     return max(moments)
 
 
+def under_way_now(state: LimitState, now: float) -> int:
+    """How many calls all holders together have under way, as far as they are believed."""
+    return _taken(_living(state, now))
+
+
+def free_in_seconds(limits: Limits, state: LimitState, unit: str, now: float) -> float:
+    """When one of the unit could be charged, if nobody else does; 0 is now."""
+    return max(0.0, _ready(limits, _used(state, now), unit, 1, now) - now)
+
+
 def as_data(state: LimitState) -> dict[str, object]:
     """As plain JSON values."""
     places = {holder: [count, until] for holder, count, until in state.places}

@@ -11,9 +11,11 @@ from seawall.web import problems
 from seawall.web.access import DESCRIPTION, Doorkeeper
 from seawall.web.guard import Guard
 from seawall.web.house import House
+from seawall.web.pages import acting, overview, policies, site, upstreams
+from seawall.web.pages import fleet as fleet_pages
 from seawall.web.pages import jobs as job_pages
 from seawall.web.pages import letters as letter_pages
-from seawall.web.pages import acting, overview, site
+from seawall.web.pages import runs as run_pages
 from seawall.web.pages.people import SignInError, to_the_door
 from seawall.web.routes import asking, fleet, health, jobs, letters, live, login, runs
 
@@ -22,7 +24,7 @@ _ABOUT = """Durable jobs that stand up to failing upstreams. Lists come in parts
 has an `x-request-id`; send your own and it is kept with the job and in the log."""
 
 _API = (jobs, asking, letters, runs, fleet, live, health, login)
-_PAGES = (overview, acting, job_pages, letter_pages)
+_PAGES = (overview, acting, job_pages, letter_pages, run_pages, upstreams, policies, fleet_pages)
 _ROUTERS = [*(room.router for room in (*_API, *_PAGES)), site.files]
 
 

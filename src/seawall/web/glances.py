@@ -48,18 +48,24 @@ class Glances:
         self._looks: dict[Hashable, asyncio.Task[_Sight]] = {}
         self._changes = 0
 
-    async def ask(self, what: Hashable, look: Callable[[], T]) -> T:
-        """What the function sees, or saw a moment ago. Whoever names the same sees the same."""
+    async def ask(
+        self, what: Hashable, look: Callable[[], T], *, threads: Threads | None = None
+    ) -> T:
+        """What the function sees, or saw a moment ago. Whoever names the same sees the same.
+
+        What takes seconds is looked at in `threads` of its own.
+        """
+        threads = threads or self._threads
         name = (self._changes, what)
         sight = self._sights.get(name)
         if sight is not None:
             age, good = time.monotonic() - sight.at, sight.good_for(self.fresh_seconds)
             if age > good:
-                under_way = self._looking(name, look)
+                under_way = self._looking(name, look, threads)
                 if age > good * STALE:
                     sight = await asyncio.shield(under_way)
         else:
-            sight = await asyncio.shield(self._looking(name, look))
+            sight = await asyncio.shield(self._looking(name, look, threads))
         seen: T = sight.seen
         return seen
 
@@ -68,17 +74,19 @@ class Glances:
         self._changes += 1
         self._sights.clear()
 
-    def _looking(self, name: Hashable, look: Callable[[], Any]) -> "asyncio.Task[_Sight]":
+    def _looking(
+        self, name: Hashable, look: Callable[[], Any], threads: Threads
+    ) -> "asyncio.Task[_Sight]":
         under_way = self._looks.get(name)
         if under_way is None:
-            under_way = asyncio.ensure_future(self._looked(name, look))
+            under_way = asyncio.ensure_future(self._looked(name, look, threads))
             self._looks[name] = under_way
             under_way.add_done_callback(lambda done: self._done(name, done))
         return under_way
 
-    async def _looked(self, name: Hashable, look: Callable[[], Any]) -> _Sight:
+    async def _looked(self, name: Hashable, look: Callable[[], Any], threads: Threads) -> _Sight:
         began = time.monotonic()
-        seen = await self._threads.ask(look)
+        seen = await threads.ask(look)
         sight = _Sight(seen, began, time.monotonic() - began)
         if name[0] == self._changes:  # type: ignore[index]
             self._sights[name] = sight

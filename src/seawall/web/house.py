@@ -10,6 +10,7 @@ from seawall.app import Seawall
 from seawall.store import Store
 from seawall.web.glances import Glances
 from seawall.web.intake import Intake
+from seawall.web.paces import Paces
 from seawall.web.rates import Rates
 from seawall.web.sessions import SECRET_NAME, Sessions
 from seawall.web.shared import Shared
@@ -47,6 +48,7 @@ class House:
     intake: Intake
     tail: Tail
     board: "StatsBoard"
+    paces: Paces
     open_to_anybody: bool
 
     def close(self) -> None:
@@ -85,6 +87,7 @@ def opened(app: Seawall, *, open_to_anybody: bool) -> House:
         intake=Intake(own),
         tail=Tail(store),
         board=StatsBoard(store),
+        paces=Paces(),
         open_to_anybody=open_to_anybody,
     )
 

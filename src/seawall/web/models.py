@@ -239,6 +239,13 @@ class Done(BaseModel):
 # --- upstreams, queues, workers, stats ------------------------------------------------------------
 
 
+class LimitShown(Shown):
+    unit: str = Field(description="`at once`, or what is counted by the minute.")
+    most: float
+    used: float | None = Field(description="Null where only what is free is known.")
+    free_in_seconds: float = Field(description="When one more could begin; 0 is now.")
+
+
 class UpstreamShown(Shown):
     name: str
     phase: str
@@ -254,6 +261,7 @@ class UpstreamShown(Shown):
     failures: int
     mean_seconds: float | None
     retries_left: int | None
+    limits: list[LimitShown]
 
 
 class HoldAsked(Given):
@@ -270,6 +278,11 @@ class ForceAsked(Given):
 
 class ReasonAsked(Given):
     why: Name = "by hand"
+
+
+class ResumeAsked(Given):
+    spending_cap: Annotated[float, Field(gt=0, le=LARGEST_NUMBER), IsNumber] | None = None
+    """What it may cost from now on, in all; None: as much as before."""
 
 
 def in_print(text: str) -> str:

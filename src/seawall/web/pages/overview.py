@@ -15,7 +15,6 @@ from seawall.web.pages.held import is_held
 from seawall.web.pages.people import Viewer
 from seawall.web.pages.pictures import Chart, Line
 from seawall.web.pages.site import page
-from seawall.why import ALIVE_SECONDS
 
 router = APIRouter(include_in_schema=False)
 

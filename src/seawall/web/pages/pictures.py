@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from seawall.web.pages.wording import short
+from seawall.web.pages.wording import brief, short
 
 _WIDE = 860.0
 _SHORTEST = 6.0
@@ -36,12 +36,11 @@ class Part(NamedTuple):
     kind: str
 
 
-def bar(name: str, parts: Sequence[Part], *, height: float = 14.0) -> Markup:
+def bar(name: str, parts: Sequence[Part]) -> Markup:
     """A bar that is divided as the whole is."""
     whole = sum(part.number for part in parts)
     if whole <= 0:
-        rest = f'<rect class="f-none" width="{_WIDE}" height="{height}" rx="4"/>'
-        return _svg(_WIDE, height, f"{name}: none yet", [rest])
+        return _flat(f"{name}: none yet", [])
     at, drawn, told = 0.0, [], []
     for part in parts:
         if part.number <= 0:
@@ -49,26 +48,72 @@ def bar(name: str, parts: Sequence[Part], *, height: float = 14.0) -> Markup:
         wide = part.number / whole * _WIDE
         title = escape(f"{part.number:,.0f} {part.name}")
         drawn.append(
-            f'<rect class="f-{escape(part.kind)}" x="{at:.2f}" width="{max(wide - 1, 1.5):.2f}"'
-            f' height="{height}" rx="2"><title>{title}</title></rect>'
+            f'<rect class="f-{escape(part.kind)}" x="{at:.2f}" width="{max(wide - 1, 4):.2f}"'
+            f' height="10"><title>{title}</title></rect>'
         )
         told.append(f"{part.number:,.0f} {part.name}")
         at += wide
-    return _svg(_WIDE, height, f"{name}: {', '.join(told)}", drawn)
+    return _flat(f"{name}: {', '.join(told)}", drawn)
 
 
 def meter(name: str, used: float, most: float, *, kind: str = "sea") -> Markup:
     """How much of what may be used is."""
-    part = 0.0 if most <= 0 else min(1.0, used / most)
-    return _svg(
-        _WIDE,
-        10,
-        name,
-        [
-            f'<rect class="f-none" width="{_WIDE}" height="10" rx="5"/>',
-            f'<rect class="f-{escape(kind)}" width="{part * _WIDE:.2f}" height="10" rx="5"/>',
-        ],
-    )
+    part = 0.0 if most <= 0 else max(0.0, min(1.0, used / most))
+    wide = part * _WIDE
+    return _flat(name, [f'<rect class="f-{escape(kind)}" width="{wide:.2f}" height="10"/>'])
+
+
+def gauge(name: str, part: float, allowed: float) -> Markup:
+    """A share beside the share that is allowed, which is marked."""
+    whole = min(1.0, max(2 * allowed, 1.1 * part, 0.02))
+    kind = "bad" if part > allowed else "warn" if part > allowed / 2 else "good"
+    wide, mark = min(1.0, part / whole) * _WIDE, min(1.0, allowed / whole) * _WIDE
+    drawn = [
+        f'<rect class="f-{kind}" width="{wide:.2f}" height="10"/>',
+        f'<path class="mark" d="M{mark:.1f} 0V10"/>',
+    ]
+    return _flat(name, drawn)
+
+
+def _flat(name: str, parts: Iterable[str]) -> Markup:
+    """A bar as high as the style has it, and as wide as there is room."""
+    inside = Markup("").join(Markup(part) for part in parts)  # noqa: S704 - made above, escaped
+    return Markup(
+        '<svg class="picture flat" viewBox="0 0 {} 10" preserveAspectRatio="none" role="img"'
+        ' aria-label="{}"><rect class="f-none" width="100%" height="10"/>{}</svg>'
+    ).format(f"{_WIDE:g}", name, inside)
+
+
+class Scale(NamedTuple):
+    """Spans of time side by side: each ten times as long is one step further."""
+
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, seconds: Iterable[float]) -> "Scale":
+        """One that has room for all of these."""
+        found = [max(0.001, each) for each in seconds] or [0.001]
+        low = math.floor(math.log10(min(found)) + 1e-9)
+        high = math.ceil(math.log10(max(found)) - 1e-9)
+        return cls(10.0**low, 10.0 ** max(high, low + 1))
+
+    def place(self, seconds: float) -> float:
+        """From 0 to 1."""
+        low, high = math.log10(self.least), math.log10(self.most)
+        found = (math.log10(max(seconds, self.least)) - low) / (high - low)
+        return max(0.0, min(1.0, found))
+
+
+def spread(name: str, scale: Scale, p50: float, p95: float, p99: float, longest: float) -> Markup:
+    """How long something took: from half of it to 99 of 100, with 95 and the longest marked."""
+    begin, inner, end, last = (scale.place(each) * _WIDE for each in (p50, p95, p99, longest))
+    drawn = [
+        f'<rect class="f-sea" x="{begin:.1f}" width="{max(6.0, inner - begin):.1f}" height="10"/>',
+        f'<rect class="f-warn" x="{inner:.1f}" width="{max(0.0, end - inner):.1f}" height="10"/>',
+        f'<rect class="f-bad" x="{min(_WIDE - 6, last):.1f}" width="6" height="10"/>',
+    ]
+    return _flat(name, drawn)
 
 
 # --- over time ------------------------------------------------------------------------------------
@@ -176,7 +221,7 @@ class Span(NamedTuple):
 def band(name: str, begin: float, end: float, spans: Sequence[Span]) -> Markup:
     """How something was, over time."""
     length = max(1e-9, end - begin)
-    drawn = [f'<rect class="f-none" width="{_WIDE}" height="18" rx="4"/>']
+    drawn = []
     for each in spans:
         left = max(0.0, (each.begin - begin) / length) * _WIDE
         right = min(1.0, (each.end - begin) / length) * _WIDE
@@ -184,14 +229,10 @@ def band(name: str, begin: float, end: float, spans: Sequence[Span]) -> Markup:
             continue
         title = escape(f"{each.name}, {short(each.end - each.begin)}")
         drawn.append(
-            f'<rect class="f-{escape(each.kind)}" x="{left:.2f}" height="18"'
-            f' width="{max(1.5, right - left):.2f}"><title>{title}</title></rect>'
+            f'<rect class="f-{escape(each.kind)}" x="{left:.2f}" height="10"'
+            f' width="{max(2.0, right - left):.2f}"><title>{title}</title></rect>'
         )
-    drawn += [
-        f'<text x="0" y="34">{escape(short(length))} ago</text>',
-        f'<text x="{_WIDE}" y="34" text-anchor="end">now</text>',
-    ]
-    return _svg(_WIDE, 38, name, drawn)
+    return _flat(name, drawn)
 
 
 # --- a job's life ---------------------------------------------------------------------------------
@@ -270,31 +311,35 @@ class Delay(NamedTuple):
 
 def delays(name: str, found: Sequence[Delay]) -> Markup:
     """The wait after each failure, as a bar from the shortest to the longest."""
-    high, left, foot = 160.0, 56.0, 20.0
+    left, step, high, ground = 46.0, 56.0, 150.0, 126.0
     top = max((each.most for each in found), default=0.0) or 1.0
-    step = (_WIDE - left) / max(1, len(found))
-    scale = (high - foot - 16) / top
+    wide = left + step * max(1, len(found))
     drawn = [
-        f'<path class="axis" d="M{left} {high - foot}H{_WIDE}"/>',
-        f'<text x="{left - 6}" y="16" text-anchor="end">{escape(short(top))}</text>',
+        f'<path class="grid" d="M{left} 18H{wide:.0f}"/>',
+        f'<path class="axis" d="M{left} {ground}H{wide:.0f}"/>',
+        f'<text x="{left - 6}" y="22" text-anchor="end">{escape(brief(top))}</text>',
+        f'<text x="{left - 6}" y="{ground}" text-anchor="end">0</text>',
     ]
     for at, each in enumerate(found):
-        drawn.append(_delay(at, each, left + (at + 0.5) * step, min(46.0, step * 0.5), scale))
-    return _svg(_WIDE, high, name, drawn)
+        drawn.append(_delay(at + 1, each, left + (at + 0.5) * step, (ground - 18) / top))
+    inside = Markup("").join(Markup(part) for part in drawn)  # noqa: S704 - made here, escaped
+    return Markup(
+        '<svg class="picture sized" width="{}" height="{}" viewBox="0 0 {} {}" role="img"'
+        ' aria-label="{}">{}</svg>'
+    ).format(f"{wide:g}", f"{high:g}", f"{wide:g}", f"{high:g}", name, inside)
 
 
-def _delay(at: int, each: Delay, middle: float, wide: float, scale: float) -> str:
+def _delay(failure: int, each: Delay, middle: float, scale: float) -> str:
     """One wait: a bar from the shortest to the longest, over a faint one from the ground."""
-    ground, x = 140.0, middle - wide / 2
+    ground, wide = 126.0, 26.0
     low, up = ground - each.least * scale, ground - each.most * scale
-    told = short(each.middle) if each.middle >= 1 else f"{each.middle:.2g} s"
-    title = escape(f"after failure {at + 1}: {each.least:,.3g} to {each.most:,.3g} s")
-    place = f'x="{x:.1f}" width="{wide:.1f}"'
+    title = escape(f"after failure {failure}: {brief(each.least)} to {brief(each.most)}")
+    place = f'x="{middle - wide / 2:.1f}" width="{wide:.1f}"'
     return (
         f'<rect class="f-warn wash" {place} y="{up:.1f}" height="{ground - up:.1f}"/>'
-        f'<rect class="f-warn" {place} y="{up:.1f}" height="{max(2.0, low - up):.1f}" rx="2">'
-        f"<title>{title}</title></rect>"
-        f'<text x="{middle:.1f}" y="{max(12.0, up - 5):.1f}" text-anchor="middle">'
-        f"{escape(told)}</text>"
-        f'<text x="{middle:.1f}" y="155" text-anchor="middle">{at + 1}</text>'
+        f'<rect class="f-warn" {place} y="{min(up, ground - 2):.1f}" rx="2"'
+        f' height="{max(2.0, low - up):.1f}"><title>{title}</title></rect>'
+        f'<text class="strong" x="{middle:.1f}" y="{max(10.0, up - 5):.1f}" text-anchor="middle">'
+        f"{escape(brief(each.middle))}</text>"
+        f'<text x="{middle:.1f}" y="{ground + 16}" text-anchor="middle">{failure}</text>'
     )

@@ -52,6 +52,32 @@ def short(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def brief(seconds: float) -> str:
+    """A span in one unit, to two digits: for pictures."""
+    for size, unit in ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s")):
+        if seconds >= (2 * size if unit in {"d", "min"} else size):
+            part = seconds / size
+            return (
+                f"{part:.0f} {unit}"
+                if part >= 9.95
+                else f"{part:.1f}".removesuffix(".0") + f" {unit}"
+            )
+    return f"{seconds * 1000:.0f} ms" if seconds else "0"
+
+
+def about(seconds: float) -> str:
+    """A span that nobody knows exactly, in words."""
+    for most, step in ((60.0, 5), (7_200.0, 60), (172_800.0, 600)):
+        if seconds < most:
+            return in_words(max(step, round(seconds / step) * step))
+    return in_words(round(seconds / 3_600) * 3_600)
+
+
+def amount(number: float | None) -> str:
+    """What something cost, in whatever it is counted in."""
+    return "–" if number is None else f"{number:,.6g}"
+
+
 def when(moment: datetime | None, now: datetime) -> Markup:
     """A time as told from now; the moment itself is its title."""
     if moment is None:
@@ -118,4 +144,11 @@ def _beginning(words: list[str]) -> str:
     return "".join(signs[0] for signs in columns)
 
 
-FILTERS = {"count": count, "share": share, "span": span, "exact": exact, "as_json": as_json}
+FILTERS = {
+    "count": count,
+    "share": share,
+    "span": span,
+    "exact": exact,
+    "as_json": as_json,
+    "amount": amount,
+}

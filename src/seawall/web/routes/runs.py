@@ -7,10 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 
 from seawall.runs import Run
-from seawall.standings import view_of
+from seawall.standings import RunView, view_of
+from seawall.store import AccessScope
 from seawall.web.access import Reader, Visitor, Writer
 from seawall.web.house import House, house_of
-from seawall.web.models import Given, Name, Page, ReasonAsked, in_print
+from seawall.web.models import Given, Name, Page, ReasonAsked, ResumeAsked, in_print
 from seawall.web.problems import ProblemError
 from seawall.web.routes.jobs import After, JobId, Limit, are_names
 from seawall.web.run_models import ReportShown, RunChanged, RunShown
@@ -34,23 +35,28 @@ async def list_runs(
 ) -> Page[RunShown]:
     """Runs and how they stand, the newest first."""
     house = house_of(request)
-    if not are_names(asked.pipeline, asked.name):
-        return Page(items=[], next=None)
 
     def read() -> Page[RunShown]:
-        kept = house.store.runs(
-            pipeline=asked.pipeline,
-            name=asked.name,
-            unfinished=asked.unfinished,
-            owner=visitor.only,
-            before=None if asked.after is None else _place(asked.after),
-            limit=asked.limit + 1,
-        )
-        shown = [RunShown.model_validate(view_of(house.store, one)) for one in kept[: asked.limit]]
-        more = len(kept) > asked.limit
-        return Page(items=shown, next=_word(shown[-1].id) if more else None)
+        found, more = listed(house, visitor, asked)
+        return Page(items=[RunShown.model_validate(view) for view in found], next=more)
 
     return await house.slow.ask(read)
+
+
+def listed(house: House, visitor: Visitor, asked: RunsAsked) -> tuple[list[RunView], str | None]:
+    """The runs that match, and where the list goes on. For a thread."""
+    if not are_names(asked.pipeline, asked.name):
+        return [], None
+    kept = house.store.runs(
+        pipeline=asked.pipeline,
+        name=asked.name,
+        unfinished=asked.unfinished,
+        owner=visitor.only,
+        before=None if asked.after is None else _place(asked.after),
+        limit=asked.limit + 1,
+    )
+    found = [view_of(house.store, one) for one in kept[: asked.limit]]
+    return found, _word(found[-1].id) if len(kept) > asked.limit else None
 
 
 def _word(run_id: int) -> str:
@@ -70,7 +76,7 @@ def _place(after: str) -> int:
     return place
 
 
-def _seen(house: House, visitor: Visitor, run_id: int) -> Run:
+def seen(house: House, visitor: Visitor, run_id: int) -> Run:
     """The run, if it is there for this visitor; 404 otherwise. For a thread."""
     kept = house.store.run(run_id)
     if kept is None or not visitor.sees(kept.owner):
@@ -84,7 +90,7 @@ async def get_run(request: Request, visitor: Reader, run_id: JobId) -> RunShown:
     house = house_of(request)
 
     def read() -> RunShown:
-        return RunShown.model_validate(_seen(house, visitor, run_id).view())
+        return RunShown.model_validate(seen(house, visitor, run_id).view())
 
     return await house.threads.ask(read)
 
@@ -95,7 +101,7 @@ async def get_report(request: Request, visitor: Reader, run_id: JobId) -> Report
     house = house_of(request)
 
     def read() -> ReportShown:
-        return ReportShown.model_validate(_seen(house, visitor, run_id).report())
+        return ReportShown.model_validate(seen(house, visitor, run_id).report())
 
     return await house.slow.ask(read)
 
@@ -108,20 +114,28 @@ async def pause_run(
     house, why = house_of(request), in_print((asked or ReasonAsked()).why)
 
     def pause() -> RunChanged:
-        run = _seen(house, visitor, run_id)
+        run = seen(house, visitor, run_id)
         return _changed(run, run.pause(why), "it is stopped already, or over")
 
     return await house.threads.ask(pause)
 
 
 @router.post("/{run_id:int}/resume")
-async def resume_run(request: Request, visitor: Writer, run_id: JobId) -> RunChanged:
-    """Let a paused or aborted run go on; 409 where it is neither."""
-    house = house_of(request)
+async def resume_run(
+    request: Request, visitor: Writer, run_id: JobId, asked: ResumeAsked | None = None
+) -> RunChanged:
+    """Let a paused or aborted run go on; 409 where it is neither.
+
+    One that has cost as much as it may needs a higher `spending_cap`, which operators give.
+    """
+    house, cap = house_of(request), (asked or ResumeAsked()).spending_cap
+    if cap is not None and visitor.scope is not AccessScope.OPERATOR:
+        raise ProblemError(403, "what a run may cost is for operators to say")
 
     def resume() -> RunChanged:
-        run = _seen(house, visitor, run_id)
-        return _changed(run, run.resume(), "it is neither paused nor aborted")
+        run = seen(house, visitor, run_id)
+        done = run.resume(spending_cap=cap)
+        return _changed(run, done, "it is neither paused nor aborted")
 
     return await house.threads.ask(resume)
 
@@ -134,7 +148,7 @@ async def cancel_run(
     house, why = house_of(request), in_print((asked or ReasonAsked()).why)
 
     def cancel() -> RunChanged:
-        run = _seen(house, visitor, run_id)
+        run = seen(house, visitor, run_id)
         cancelled = run.cancel(why)
         return RunChanged(run=run_id, status=run.status, cancelled=cancelled)
 
