@@ -177,6 +177,29 @@ def test_a_job_tells_why_and_is_retried(world):
     assert world.store.jobs([job])[job].state == "queued"
 
 
+def test_a_job_leads_to_what_it_asked_for_and_back(world):
+    parent = world.job("ann")
+    child, his = world.job("ann", parent=parent), world.job("bob", parent=parent)
+
+    text = page(world, f"/jobs/{parent}")
+    assert f'href="/jobs/{child}"' in text
+    assert f'href="/jobs/{his}"' in text
+    assert f'href="/jobs/{his}"' not in page(world, f"/jobs/{parent}", "owner")
+    assert f'<a href="/jobs/{parent}">' in page(world, f"/jobs/{child}")
+    assert f"/jobs/{parent}" not in page(world, f"/jobs/{his}", "other")
+
+
+def test_groups_tell_whether_they_are_new_or_came_back(world):
+    job = world.failed()
+    assert ">new<" in page(world, "/dead")
+    assert 'class="f-bad"' in page(world, "/dead"), "the last hour of its sparkline"
+    world.app.redrive(job)
+    world.end(job, Outcome.FAILED)
+
+    assert ">came back<" in page(world, "/dead")
+    assert "1 failed again after a redrive" in page(world, "/dead")
+
+
 def test_retry_is_disabled_with_the_reason_where_the_source_is_gone(world):
     job = world.failed(None, arguments='{"what":"gone"}')
 

@@ -32,6 +32,7 @@ router = APIRouter(include_in_schema=False)
 ON_A_PAGE = 50
 MOST_ATTEMPTS = 200
 MOST_CAPTURED = 5
+MOST_CHILDREN = 20
 FILTERS = ("state", "task", "queue", "owner", "fault", "tag", "argument", "key", "run")
 
 
@@ -124,6 +125,9 @@ class Whole(NamedTuple):
     life: Life
     progress: Any
     stages: list[str]
+    parent: int | None
+    children: list[Job]
+    more_children: bool
 
 
 @router.get("/jobs/{job_id:int}")
@@ -144,6 +148,7 @@ def _whole(house: House, visitor: Visitor, job_id: int) -> Whole:
     result, has_result = _result(house, job)
     may_retry, no_retry = _retry(house, visitor, job)
     stages = _stages(house, job)
+    children = store.children(job_id, owner=visitor.only, limit=MOST_CHILDREN + 1)
     return Whole(
         job=job,
         arguments=redacted(api.parsed(store.arguments(job_id))),
@@ -162,6 +167,9 @@ def _whole(house: House, visitor: Visitor, job_id: int) -> Whole:
         life=life_of(job, last, stages, store.now()),
         progress=store.progress(job_id),
         stages=stages,
+        parent=api.parent_of(house, visitor, job),
+        children=children[:MOST_CHILDREN],
+        more_children=len(children) > MOST_CHILDREN,
     )
 
 

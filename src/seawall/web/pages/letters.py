@@ -17,7 +17,7 @@ from seawall.errors import ArgumentsError
 from seawall.faults import FaultCode
 from seawall.redact import one_line, redacted
 from seawall.redriving import Redriven
-from seawall.store import DeadLetter, LetterState
+from seawall.store import DeadLetter, LetterGroups, LetterState, Trend
 from seawall.web.access import Visitor
 from seawall.web.house import House, house_of
 from seawall.web.models import in_print
@@ -66,21 +66,33 @@ async def show_groups(request: Request, visitor: Viewer) -> Response:
     """What failed, put together by what it has in common."""
     house, said = house_of(request), _said(request)
     which = which_of(visitor, said)
-    groups = None
+    groups: LetterGroups | None = None
+    trends: dict[str, Trend] = {}
     if which is not None:
-        look = partial(house.app.dead_letter_groups, limit=MOST_GROUPS, **which)
-        groups = await house.glances.ask(("groups", tuple(sorted(which.items()))), look)
+        look = partial(_groups, house, which, MOST_GROUPS)
+        key = ("groups", tuple(sorted(which.items())))
+        groups, trends = await house.glances.ask(key, look)
     return await page(
         request,
         visitor,
         "dead.html",
         groups=groups,
+        trends=trends,
         looked_for=said,
         states=[*LetterState, "all"],
         codes=list(FaultCode),
         tasks=sorted(house.app.tasks),
         query=urlencode(said),
     )
+
+
+def _groups(
+    house: House, which: dict[str, Any], limit: int
+) -> tuple[LetterGroups, dict[str, Trend]]:
+    """The groups that match, and when the letters of each came in the last day."""
+    groups = house.app.dead_letter_groups(limit=limit, **which)
+    names = [group.fingerprint for group in groups]
+    return groups, house.app.dead_letter_trends(names, **which) if names else {}
 
 
 @router.get("/dead/groups/{fingerprint}")
@@ -94,14 +106,14 @@ async def show_group(request: Request, visitor: Viewer, fingerprint: str) -> Res
     after = request.query_params.get("after") or None
 
     def look() -> tuple[Any, Any]:
-        groups = house.app.dead_letter_groups(limit=1, **which)
+        groups = _groups(house, which, 1)
         letters = jobs_api.in_a_list(
             partial(house.app.dead_letters, limit=ON_A_PAGE, **which), after=after
         )
         return groups, letters
 
     key = ("group", tuple(sorted(which.items())), after)
-    groups, letters = await house.glances.ask(key, look)
+    (groups, trends), letters = await house.glances.ask(key, look)
     more = ""
     if letters.next is not None:
         more = f"{request.url.path}?{urlencode({**_said(request), 'after': letters.next})}"
@@ -111,6 +123,7 @@ async def show_group(request: Request, visitor: Viewer, fingerprint: str) -> Res
         "group.html",
         fingerprint=fingerprint,
         group=next(iter(groups), None),
+        trend=trends.get(fingerprint),
         letters=letters,
         looked_for=said,
         more=more,
