@@ -15,7 +15,7 @@ from typing import Any
 from seawall.clock import ManualClock
 from seawall.model import Begin, Lane, Outcome, Token
 from seawall.states import State
-from seawall.store import Planned, Store
+from seawall.store import Planned, Store, Turn, UpstreamPhase
 from seawall.store.backend import Backend
 from seawall.store.values import (
     Advance,
@@ -132,6 +132,9 @@ def standing(store: Store) -> dict[str, Any]:
         "upstreams": store.watched(),
         "observed": {name: store.observed(name, within_seconds=7_200) for name in ("api", "shop")},
         "books": (seen.entered, seen.present, seen.pruned),
+        # Jobs are counted in `books`, against which `verify` holds the counters.
+        "tried": [each for each in store.totals() if each.kind == "attempt"],
+        "phases": store.upstream_phases("api", START),
     }
 
 
@@ -228,6 +231,11 @@ def _same_or_nothing(found: Any, first: Any) -> bool:
     return bool(found == first) or not found
 
 
+def _no_more(found: int, first: int) -> bool:
+    """Part of it may have been done before."""
+    return 0 <= found <= first
+
+
 def _fired_fits(found: Enqueued | None, first: Enqueued) -> bool:
     """Someone was faster, perhaps this caller."""
     return found is None or found.taken is first.taken
@@ -242,7 +250,8 @@ def _govern(store: Store) -> tuple[str, list[Claim]]:
     with store.govern("api", wait=True) as desk:
         assert desk is not None
         claims = [*desk.claim(asked), *desk.claim(asked._replace(retry=True))]
-        desk.keep(_DECIDED, gated=True, held_until=NOW, reason="a test")
+        turn = Turn(UpstreamPhase.OPEN, NOW + timedelta(seconds=5))
+        desk.keep(_DECIDED, gated=True, held_until=NOW, reason="a test", turn=turn)
         return desk.state, claims
 
 
@@ -341,6 +350,7 @@ VERBS: dict[str, Verb] = {
     "forget observations": Verb(
         lambda s: s.forget_observations(older_than_seconds=60), _same_or_nothing
     ),
+    "fold pace": Verb(lambda s: s.fold_pace(), _no_more),
     "settle with children": Verb(lambda s: s.settle(_ENDS_WITH_CHILDREN), _done_or_already),
     "report": Verb(lambda s: s.report(_TOLD), _same),
     "appear": Verb(lambda s: s.appear(replace(_PRESENT, running=1)), _same),

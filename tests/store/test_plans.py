@@ -116,7 +116,7 @@ DAYS = {
     "sqlite": """
         WITH RECURSIVE ago (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM ago WHERE n < 2880)
         INSERT OR IGNORE INTO seawall_pace_minute
-        SELECT task, minute - n, 1, 0, 1, 0, 0, 0, 0, 0 FROM seawall_pace_minute, ago;
+        SELECT task || n % 20, minute - n, 1, 0, 1, 0, 0, 0, 0, 0 FROM seawall_pace_minute, ago;
         WITH RECURSIVE ago (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM ago WHERE n < 2880)
         INSERT OR IGNORE INTO seawall_upstream_pace
         SELECT upstream, minute - n, bucket, '', 1, 0, 0, 0 FROM seawall_upstream_pace, ago
@@ -127,7 +127,7 @@ DAYS = {
     """,
     "postgres": """
         INSERT INTO seawall.pace_minute
-        SELECT task, minute - n, 1, 0, 1, 0, 0, 0, 0, 0
+        SELECT task || n % 20, minute - n, 1, 0, 1, 0, 0, 0, 0, 0
         FROM seawall.pace_minute, generate_series(1, 2880) AS ago (n) ON CONFLICT DO NOTHING;
         INSERT INTO seawall.upstream_pace
         SELECT upstream, minute - n, bucket, '', 1, 0, 0, 0

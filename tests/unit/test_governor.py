@@ -543,3 +543,70 @@ def test_no_minute_sees_more_than_its_requests_and_hardly_less_whoever_is_killed
     for minute in (0, 60):
         since = began + minute
         assert sum(since <= call < since + 60 for call in calls) >= 0.95 * limit
+
+
+# ── What the history tells ───────────────────────────────────────────────────────────────────────
+
+
+def test_how_long_calls_took_is_told_with_how_they_ended(world):
+    asked(world, many=3)
+    one, wanted = Hired(world, "one"), Wanted("one", None, ("t",), 3, LEASE_SECONDS)
+    claims = world.store.claim(wanted)
+    one.hands.take(claims, math.inf)
+    for claim in claims:
+        assert one.ends(claim)
+    (seen,) = one.governor.seeing.observations()
+    assert sum(many for _, many in seen.spans) == 3
+    one.governor.seeing.put_back([seen])
+    one.governor.seeing.put_back([seen])
+    (both,) = one.governor.seeing.observations()
+    assert (both.firsts, sum(many for _, many in both.spans)) == (6, 6)
+    world.store.observe([both])
+    (told,) = world.store.upstream_totals()
+    assert (told.calls, told.took.many) == (6, 6)
+
+
+def test_a_breakers_turns_are_in_the_history_and_so_is_the_time_that_it_was_open(world):
+    asked(world, breaker=QUICK)
+    start = world.now
+    one = Hired(world, "one")
+    one.fails(world.store)
+    world.advance(6)
+    (probe,) = one.claims()
+    assert [each.phase for each in world.store.upstream_phases("words", start)] == [
+        "open", "half_open",
+    ]  # fmt: skip
+    assert one.ends(probe)
+    one.governor.restate()
+    world.advance(1)
+
+    found = world.store.upstream_phases("words", start)
+
+    assert [each.phase for each in found] == ["open", "half_open", "closed"]
+    lasted = (found[0].until - found[0].since).total_seconds()
+    (told,) = world.store.upstream_totals()
+    assert told.open_seconds == lasted > 0
+
+
+def test_what_a_person_decides_is_in_the_history(world):
+    asked(world)
+    start = world.now
+    world.advance(1)
+    world.app.upstreams.hold("words", seconds=10)
+    world.advance(3)
+    world.app.upstreams.resume("words")
+    world.advance(3)
+    world.app.upstreams.force("words", "closed")
+    world.advance(3)
+    world.app.upstreams.hold("words", seconds=2)
+    world.advance(3)
+
+    found = world.store.upstream_phases("words", start)
+
+    lasted = [each.until and (each.until - each.since).total_seconds() for each in found]
+    assert [each.phase for each in found] == [
+        "closed", "held", "closed", "forced_closed", "held", "closed",
+    ]  # fmt: skip
+    assert lasted == [1, 3, 3, 3, 2, None]
+    (told,) = world.store.upstream_totals()
+    assert told.open_seconds == 5

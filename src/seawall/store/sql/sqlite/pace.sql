@@ -131,7 +131,8 @@ GROUP BY upstream, bucket;
 
 -- name: read_phases
 -- What a breaker turned to, the newest first.
-SELECT at, phase, until, open_before FROM seawall_upstream_phase
+SELECT at, phase, until, open_before
+FROM seawall_upstream_phase INDEXED BY seawall_upstream_phase_upstream
 WHERE upstream = :upstream
 ORDER BY id DESC LIMIT :limit;
 
@@ -147,7 +148,8 @@ INSERT INTO seawall_upstream_phase (upstream, at, phase, until, open_before)
 SELECT :name, :at, :phase, :until, coalesce((
     SELECT open_before + iif(phase NOT IN ('open', 'held'), 0,
         max(0, min(coalesce(until, :at), :at) - at))
-    FROM seawall_upstream_phase WHERE upstream = :name ORDER BY id DESC LIMIT 1
+    FROM seawall_upstream_phase INDEXED BY seawall_upstream_phase_upstream
+    WHERE upstream = :name ORDER BY id DESC LIMIT 1
 ), 0)
 RETURNING upstream;
 

@@ -73,7 +73,8 @@ SELECT 1;
 SELECT coalesce((SELECT state FROM seawall_upstream WHERE name = :name), ''), :now,
     last.phase, last.until
 FROM (SELECT 1) AS always LEFT JOIN (
-    SELECT phase, until FROM seawall_upstream_phase WHERE upstream = :name ORDER BY id DESC LIMIT 1
+    SELECT phase, until FROM seawall_upstream_phase INDEXED BY seawall_upstream_phase_upstream
+    WHERE upstream = :name ORDER BY id DESC LIMIT 1
 ) AS last;
 
 -- name: keep_upstream
