@@ -9,7 +9,9 @@ left for operators (tracebacks, raw output of upstreams) is not shown at all.
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -49,8 +51,8 @@ class _Pages(admin.ModelAdmin):
         """A list, and a page for each of its rows."""
         wrap, name = self.admin_site.admin_view, self.opts.model_name
         return [
-            path("", wrap(self.changelist_view), name=f"seawall_{name}_changelist"),
-            path("<int:job_id>/", wrap(self.job_view), name=f"seawall_{name}_change"),
+            path("", wrap(_kept_calm(self.changelist_view)), name=f"seawall_{name}_changelist"),
+            path("<int:job_id>/", wrap(_kept_calm(self.job_view)), name=f"seawall_{name}_change"),
         ]
 
     def job_view(self, request: HttpRequest, job_id: int) -> HttpResponse:
@@ -75,7 +77,7 @@ class _Pages(admin.ModelAdmin):
             "backends": sorted(aliases()),
             "backend": home.alias,
             "may_change": self.has_change_permission(request),
-            "here": f"?backend={home.alias}",
+            "here": f"?{urlencode({'backend': home.alias})}",
             **context,
         }
         request.current_app = self.admin_site.name
@@ -98,6 +100,20 @@ class _Pages(admin.ModelAdmin):
             except SeawallError as error:
                 messages.error(request, one_line(str(error)))
         return HttpResponseRedirect(request.get_full_path())
+
+
+def _kept_calm(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """The view; where the store is away, a line that says so."""
+
+    @wraps(view)
+    def shown(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except StoreError as error:
+            line = one_line(str(error))
+            return HttpResponse(line, status=503, content_type="text/plain; charset=utf-8")
+
+    return shown
 
 
 def _asked(request: HttpRequest, *names: str) -> dict[str, str]:
@@ -140,7 +156,7 @@ class JobPages(_Pages):
             states=list(State),
             asked=which,
             jobs=() if page is None else page.jobs,
-            next=_more(request, page and page.next),
+            next=_more(request, None if page is None else page.next),
         )
 
     def job_view(self, request: HttpRequest, job_id: int) -> HttpResponse:
@@ -240,14 +256,16 @@ class DeadLetterPages(_Pages):
             asked=which,
             groups=groups,
             letters=() if page is None else page.letters,
-            next=_more(request, page and page.next),
+            next=_more(request, None if page is None else page.next),
         )
 
     def job_view(self, request: HttpRequest, job_id: int) -> HttpResponse:
         """A letter is shown with its job."""
         home = self._home(request)
-        place = reverse("admin:seawall_job_change", args=(job_id,), current_app=self.admin_site.name)
-        return HttpResponseRedirect(f"{place}?backend={home.alias}")
+        place = reverse(
+            "admin:seawall_job_change", args=(job_id,), current_app=self.admin_site.name
+        )
+        return HttpResponseRedirect(f"{place}?{urlencode({'backend': home.alias})}")
 
 
 def _chosen(request: HttpRequest) -> list[int]:

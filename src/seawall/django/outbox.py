@@ -35,7 +35,7 @@ def put(home: "Home", job: NewJob) -> None:
         queue=job.lane.queue,
         upstream=job.lane.upstream,
         priority=job.lane.priority,
-        run_after=job.run_after,
+        run_after=results.shown(job.run_after),
         request_id=job.request_id or "",
         arguments=job.arguments,
     )

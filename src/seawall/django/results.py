@@ -112,10 +112,10 @@ def of_job(
     _set(
         result,
         status=_STATUS[job.state],
-        enqueued_at=_shown(job.created_at),
-        started_at=_shown(job.started_at),
-        finished_at=_shown(job.finished_at),
-        last_attempted_at=_shown(job.last_attempt_at),
+        enqueued_at=shown(job.created_at),
+        started_at=shown(job.started_at),
+        finished_at=shown(job.finished_at),
+        last_attempted_at=shown(job.last_attempt_at),
         errors=_errors(store, job, attempts),
         worker_ids=workers,
     )
@@ -140,7 +140,7 @@ def under_way(envelope: Envelope, current: CurrentJob, earlier: Sequence[Attempt
     _set(
         result,
         status=TaskResultStatus.RUNNING,
-        started_at=_shown(began) or now,
+        started_at=shown(began) or now,
         last_attempted_at=now,
         errors=[_error(each.fault) for each in earlier if each.fault is not None],
         worker_ids=[*(each.worker for each in earlier), current.worker],
@@ -168,7 +168,7 @@ def _result(
     path: str, envelope: Envelope, queue: str | None = None, priority: int | None = None
 ) -> Any:
     backend, after = envelope["backend"], envelope["run_after"]
-    run_after = None if after is None else _shown(datetime.fromisoformat(after))
+    run_after = None if after is None else shown(datetime.fromisoformat(after))
     task = task_at(path)
     try:
         task = task.using(priority=priority, queue_name=queue, run_after=run_after, backend=backend)
@@ -178,7 +178,7 @@ def _result(
         task=task,
         id=envelope["id"],
         status=TaskResultStatus.READY,
-        enqueued_at=_shown(datetime.fromisoformat(envelope["enqueued_at"])),
+        enqueued_at=shown(datetime.fromisoformat(envelope["enqueued_at"])),
         started_at=None,
         finished_at=None,
         last_attempted_at=None,
@@ -248,7 +248,7 @@ def aware(time: datetime | None) -> datetime | None:
     return made
 
 
-def _shown(time: datetime | None) -> datetime | None:
+def shown(time: datetime | None) -> datetime | None:
     """The moment as this project keeps times."""
     if time is None or settings.USE_TZ:
         return time

@@ -56,6 +56,7 @@ else:
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": FOLDER / "db.sqlite3",
             "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
+            "TEST": {"NAME": FOLDER / "test.sqlite3"},
         }
     }
 TASKS = {

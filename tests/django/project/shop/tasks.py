@@ -50,6 +50,18 @@ def broken(password="hunter2"):
     raise ValueError(f"no such thing, password={password}")
 
 
+class OutOfStockError(Exception):
+    pass
+
+
+@task
+def out_of_stock():
+    try:
+        raise KeyError("17")
+    except KeyError as error:
+        raise OutOfStockError("of 17:\nnothing left") from error
+
+
 @task
 def nothing_to_do():
     raise Skip("nothing to do")

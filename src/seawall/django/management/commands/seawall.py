@@ -40,6 +40,7 @@ class Command(BaseCommand):
             home = home_of(_chosen(said["backend"]))
             if words[:1] == ["worker"] and not home.place.direct:
                 outbox.swept(home)
+                home.app.close()  # what the command says of settings comes before it is in use
         except SeawallError as error:
             raise CommandError(str(error)) from None
         _set_up(home)
