@@ -20,11 +20,12 @@ ROOT = Path(__file__).parent.parent.parent
 LOCK = ROOT / "requirements-dev.lock"
 OLDEST = (3, 12)
 NAMES = ("python3.14", "python3.13", "python3.12", "python3")
-NEEDED = frozenset(
-    "annotated-doc annotated-types apsw asgiref click cronsim django markdown-it-py mdurl psycopg"
-    " psycopg-binary psycopg-pool pydantic pydantic-core pygments rich shellingham sqlparse typer"
-    " typing-extensions typing-inspection".split()
-)
+NEEDED = {
+    "annotated-doc", "annotated-types", "apsw", "asgiref", "click", "cronsim", "django",
+    "markdown-it-py", "mdurl", "psycopg", "psycopg-binary", "psycopg-pool", "pydantic",
+    "pydantic-core", "pygments", "rich", "shellingham", "sqlparse", "typer", "typing-extensions",
+    "typing-inspection",
+}  # fmt: skip
 """What seawall and a Django project need; uv is asked whether that is all."""
 
 

@@ -116,7 +116,7 @@ def _kept_calm(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]
     return shown
 
 
-def _asked(request: HttpRequest, *names: str) -> dict[str, str]:
+def _asked(request: HttpRequest, *names: str) -> dict[str, Any]:
     """What was asked for in the address; an empty field is nothing."""
     return {name: value for name in names if (value := request.GET.get(name, "").strip())}
 
@@ -130,7 +130,7 @@ def _more(request: HttpRequest, after: str | None) -> str | None:
     return f"?{query.urlencode()}"
 
 
-def _listed(request: HttpRequest, ask: Callable[..., Any], which: dict[str, str]) -> Any:
+def _listed(request: HttpRequest, ask: Callable[..., Any], which: dict[str, Any]) -> Any:
     """A part of a list; None, and a line that says why, where it cannot be shown."""
     try:
         return ask(**which, after=request.GET.get("after") or None, limit=LISTED)

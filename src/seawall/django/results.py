@@ -6,6 +6,7 @@ it was asked for. The id is the job's key as well, so that it is known before th
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 from uuid import uuid4
@@ -28,6 +29,7 @@ from seawall.store.values import MOST_ROWS
 if TYPE_CHECKING:
     from seawall.artifacts import Artifacts
     from seawall.django.models import Outbox
+    from seawall.store import Store
     from seawall.store.reading import Reading
 
 _STATUS = {
@@ -80,7 +82,7 @@ def envelope_of(result: Any) -> Envelope:
     return {
         "id": result.id,
         "backend": result.backend,
-        "enqueued_at": aware(result.enqueued_at).isoformat(),  # type: ignore[union-attr]
+        "enqueued_at": moment(result.enqueued_at).isoformat(),
         "run_after": None if run_after is None else run_after.isoformat(),
         "args": result.args,
         "kwargs": result.kwargs,
@@ -94,14 +96,14 @@ def opened(arguments: str | None) -> Envelope | None:
     except ValueError:
         return None
     named = isinstance(found, dict) and found.keys() == Envelope.__annotations__.keys()
-    return found if named else None  # type: ignore[return-value]
+    return found if named else None
 
 
 # --- a job's result -------------------------------------------------------------------------------
 
 
 def of_job(
-    store: "Reading", job: Job, envelope: Envelope, artifacts: "Artifacts | None" = None
+    store: "Store | Reading", job: Job, envelope: Envelope, artifacts: "Artifacts | None" = None
 ) -> Any:
     """What Django shows of the job."""
     attempts = store.attempts(job.id, limit=MOST_ROWS)
@@ -170,10 +172,8 @@ def _result(
     backend, after = envelope["backend"], envelope["run_after"]
     run_after = None if after is None else shown(datetime.fromisoformat(after))
     task = task_at(path)
-    try:
+    with suppress(InvalidTask):  # a queue that there is no longer: the task as it is declared now
         task = task.using(priority=priority, queue_name=queue, run_after=run_after, backend=backend)
-    except InvalidTask:
-        pass  # a queue that this backend has no longer: the task as it is declared now
     return TaskResult(
         task=task,
         id=envelope["id"],
@@ -203,7 +203,7 @@ def task_at(path: str) -> Any:
     return found
 
 
-def _errors(store: "Reading", job: Job, attempts: Sequence[Attempt]) -> list[Any]:
+def _errors(store: "Store | Reading", job: Job, attempts: Sequence[Attempt]) -> list[Any]:
     found = []
     for attempt in attempts:
         if attempt.fault is not None:
@@ -240,12 +240,15 @@ def _path_of(fault: Fault, traceback: str | None) -> str:
 # --- times ----------------------------------------------------------------------------------------
 
 
-def aware(time: datetime | None) -> datetime | None:
+def moment(time: datetime) -> datetime:
     """The moment, whether the project keeps zones or not."""
-    if time is None or timezone.is_aware(time):
-        return time
-    made: datetime = timezone.make_aware(time)
+    made: datetime = time if timezone.is_aware(time) else timezone.make_aware(time)
     return made
+
+
+def aware(time: datetime | None) -> datetime | None:
+    """The same of what may be none."""
+    return None if time is None else moment(time)
 
 
 def shown(time: datetime | None) -> datetime | None:

@@ -10,6 +10,7 @@ again has finished nothing.
 """
 
 import asyncio
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
 from django.tasks import TaskContext
+from django.tasks.exceptions import TaskResultMismatch
 from django.tasks.signals import task_finished, task_started
 from django.utils.json import normalize_json
 
@@ -59,7 +61,7 @@ def handler(home: "Home", task: Any) -> Callable[..., Any]:
         return await _awaited(home, task, envelope)
 
     # In a test it runs in the test's own thread, whose transaction it has to see.
-    made = arun if asyncio.iscoroutinefunction(task.func) and not home.inline else run
+    made = arun if inspect.iscoroutinefunction(task.func) and not home.inline else run
     made.__name__ = made.__qualname__ = task.name
     made.__doc__ = task.func.__doc__
     made.__module__ = HOME_OF_ISOLATED
@@ -181,7 +183,7 @@ def _send_failed(home: "Home", report: FaultReport) -> None:
         if job is None or envelope is None:
             return
         result = results.of_job(store, job, envelope)
-    except (SeawallError, results.TaskResultMismatch):
+    except (SeawallError, TaskResultMismatch):
         return
     with _tidy_connections(home):
         if not result.is_finished:
@@ -190,6 +192,6 @@ def _send_failed(home: "Home", report: FaultReport) -> None:
             task_finished.send_robust(sender=home.kind, task_result=result)
             return
         try:
-            raise report.error  # Django's own receiver logs what is being handled
+            raise report.error  # noqa: TRY301 - Django's own receiver logs what is being handled
         except BaseException:  # noqa: BLE001 - whatever the task raised
             task_finished.send_robust(sender=home.kind, task_result=result)

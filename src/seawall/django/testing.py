@@ -38,9 +38,7 @@ def in_memory(alias: str = DEFAULT_TASK_BACKEND_ALIAS, *, seed: int = 0) -> Iter
     options = dict(task_backends[alias].options)
     place = place_of(alias, options)._replace(url=IN_MEMORY, direct=False)
     home = Home(alias, place, options, inline=True)
-    now = results.aware(timezone.now())
-    assert now is not None
-    clock = ManualClock(now)
+    clock = ManualClock(results.moment(timezone.now()))
     with (
         open_store(IN_MEMORY, clock=clock) as store,
         home.app.replaced(store, clock, random.Random(seed)),

@@ -1,3 +1,0 @@
-"""The project is Django's to test, in a Python of its own: see `test_project`."""
-
-collect_ignore = ["project"]
