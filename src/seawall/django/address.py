@@ -11,6 +11,7 @@ memory, whatever the settings say, as mail is.
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -86,8 +87,7 @@ def _beside(alias: str, connection: Any) -> str:
 def _postgres(alias: str, connection: Any) -> str:
     """The address of Django's own database, as libpq takes it."""
     try:
-        from psycopg import pq  # noqa: PLC0415 - an extra
-
+        known = _words_of_libpq()
         given = connection.get_connection_params()
     except ImportError:
         raise ConfigurationError(
@@ -95,9 +95,15 @@ def _postgres(alias: str, connection: Any) -> str:
         ) from None
     except ImproperlyConfigured as error:
         raise ConfigurationError(f"TASKS[{alias!r}]: {error}") from None
-    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
     said = {name: str(value) for name, value in given.items() if name in known and value}
     return url_of(said)
+
+
+@cache
+def _words_of_libpq() -> frozenset[str]:
+    from psycopg import pq  # noqa: PLC0415 - an extra
+
+    return frozenset(option.keyword.decode() for option in pq.Conninfo.get_defaults())
 
 
 def url_of(said: Mapping[str, str]) -> str:

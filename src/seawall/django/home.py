@@ -26,7 +26,7 @@ from seawall.django import outbox, results, running
 from seawall.django.address import Place, place_of
 from seawall.django.options import said_of
 from seawall.errors import ArgumentsError, ConfigurationError, SeawallError
-from seawall.model import Job, NewJob
+from seawall.model import NewJob
 from seawall.store import Filter, Taken, lasts
 from seawall.store.inspect import open_as_is
 from seawall.store.reading import Reading
@@ -69,12 +69,15 @@ def home_of(alias: str) -> "Home":
 def instead(home: "Home") -> Iterator[None]:
     """Have this one stand in for its backend's."""
     with _LOCK:
+        before = _INSTEAD.get(home.alias)
         _INSTEAD[home.alias] = home
     try:
         yield
     finally:
         with _LOCK:
             del _INSTEAD[home.alias]
+            if before is not None:
+                _INSTEAD[home.alias] = before
 
 
 def close_all() -> None:
@@ -238,11 +241,6 @@ class Home:
             if envelope and (envelope["id"], envelope["backend"]) == (result_id, self.alias):
                 return results.of_job(store, job, envelope, self.app.artifacts)
         return None
-
-    def result_id(self, job: Job) -> str | None:
-        """Django's id of the job, if it is of a Django task."""
-        envelope = results.opened(self.app.store.arguments(job.id))
-        return envelope and envelope["id"]
 
 
 def need_installed() -> None:

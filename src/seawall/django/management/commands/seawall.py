@@ -43,7 +43,7 @@ class Command(BaseCommand):
                 home.app.close()  # what the command says of settings comes before it is in use
         except SeawallError as error:
             raise CommandError(str(error)) from None
-        _set_up(home)
+        _set_up(home, words)
         connections.close_all()  # a worker's tasks open their own
         code = run(words)
         if code:
@@ -61,10 +61,14 @@ def _chosen(said: str | None) -> str:
     return chosen
 
 
-def _set_up(home: Home) -> None:
-    """What seawall's commands, and processes that they start, find in their environment."""
+def _set_up(home: Home, words: list[str]) -> None:
+    """What seawall's commands, and processes that they start, find in their environment.
+
+    Those that go on know the address by their application: what tasks start must not inherit it.
+    """
     os.environ[PREFIX + "APP"] = f"seawall.django.application:{home.alias}"
-    os.environ[PREFIX + "URL"] = home.app.settings.url
+    if words[:1] not in (["worker"], ["serve"]):
+        os.environ[PREFIX + "URL"] = home.app.settings.url
     here = os.path.abspath(sys.path[0] or ".")  # noqa: PTH100 - a folder, or what is none
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if here not in paths:
