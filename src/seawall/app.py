@@ -89,6 +89,8 @@ class Seawall(Overseeing):
         self._configuration = self._configured(self._flags)
         self.tasks: dict[str, Task[..., Any, Any]] = {}
         self.schedules: dict[str, Scheduled] = {}
+        self.chores: dict[str, tuple[float, Callable[[], object]]] = {}
+        """What its workers do besides, one of them at a time: every so many seconds, and what."""
         self.classifier = Classifier()
         self.hooks = Hooks()
         self._store: Store | None = None

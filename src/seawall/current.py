@@ -54,6 +54,8 @@ class CurrentJob:
     """What the stage is called: of a plain task, its name."""
     run: int | None = None
     """The run that it is an item of."""
+    worker: str = ""
+    """Who runs it, as history will name it."""
     said: Said = field(default_factory=Said)
     ended: bool = False
     caller: "Any" = None

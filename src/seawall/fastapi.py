@@ -78,19 +78,24 @@ _HURRY_SECONDS = 5.0
 def lifespan(
     app: Seawall,
     *,
+    opens: bool = True,
     worker: bool = False,
     queues: Sequence[str] | None = None,
     concurrency: int | None = None,
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     """Open the store when the web application starts, and let go of it when it ends.
 
+    `opens=False` leaves it shut: for a process that only enqueues on SQLite connections of its own.
     With `worker` it also runs a worker in this process, of these queues: for small deployments.
     At the end it is given its grace period to finish what it runs; the rest is handed back.
     """
+    if worker and not opens:
+        raise ConfigurationError("lifespan: a worker needs the store: leave out opens=False")
 
     @asynccontextmanager
     async def life(api: FastAPI) -> AsyncIterator[None]:
-        await asyncio.to_thread(_opened, app)
+        if opens:
+            await asyncio.to_thread(_opened, app)
         api.state.seawall = app
         hand = _Hand(Worker(app, queues=queues, concurrency=concurrency)) if worker else None
         try:

@@ -188,6 +188,7 @@ class World:
                 f" ({claim.lane.task}) is one that goes on"
             )
         work = begun(self.app, claim, lease_seconds=_LEASE_SECONDS, claimed=self.clock.monotonic())
+        work.current.worker = _ME
         alone = work.task.is_async
         end = _on_a_loop(work) if alone else without_waiting(carry_out(work, called))
         if (said := work.current.said.progress) is not None:

@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from seawall import Seawall
+from seawall import Seawall, current_job
 from seawall.states import State
 from seawall.store import Filter, Scope, Store
 from seawall.worker import upkeep
@@ -100,6 +100,25 @@ def test_the_fleet_takes_a_chores_turns_together_once_in_each_interval(
     most = (time.monotonic() - began) / 1.0 + 1  # both are due every second
     assert turns["expire"] <= most
     assert 1 <= turns["reclaim"] <= most
+
+
+def test_what_an_applications_workers_do_besides_is_done_by_one_of_them(
+    url: str, store: Store, hire
+):
+    done: list[str] = []
+    for _ in range(2):
+        app = Seawall(url)
+        app.chores["besides"] = (3_600.0, lambda: done.append(threading.current_thread().name))
+
+        @app.task
+        def who() -> str:
+            return current_job().worker
+
+        hire(app)
+    job = who.enqueue()
+    assert job.wait(60) == job.attempts()[0].worker
+    eventually(lambda: done)
+    assert done == ["seawall-upkeep"]
 
 
 def test_jobs_that_nobody_will_take_are_spoken_of(url: str, store: Store, hire, says, monkeypatch):

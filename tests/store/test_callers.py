@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from seawall.errors import ConfigurationError, StoreError, StoreUnavailableError
 from seawall.model import Lane
-from seawall.store import aenqueue_beside, enqueue_beside, open_store
+from seawall.store import Filter, aenqueue_beside, enqueue_beside, open_store
 from seawall.store.callers_postgres import in_colons
 from seawall.store.values import MOST_ROWS, Enqueued, Taken
 from tests.support.callers import (
@@ -19,7 +19,9 @@ from tests.support.callers import (
     ON_POSTGRES,
     django_connection,
     of_a_session,
+    of_django,
     of_psycopg,
+    of_psycopg_set_otherwise,
     of_sqlalchemy,
 )
 from tests.support.kinds import on_postgres
@@ -53,6 +55,33 @@ def _quiet(store):
     deadline = time.monotonic() + PATIENCE_SECONDS
     while store.wait(MOMENT_SECONDS):
         assert time.monotonic() < deadline, "it never falls silent"
+
+
+# --- what a transaction sees of its own ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("opened", [of_psycopg, of_psycopg_set_otherwise, of_django])
+def test_a_transaction_sees_the_jobs_that_it_has_written_itself(store, url, opened, clock):
+    (before,) = enqueued(store, new_job(key="before"))
+    with opened(url) as caller:
+        (answer,) = store.enqueue_on(caller.given, [new_job(AWKWARD, key="k", tags=("a",))])
+        seen = store.seen_on(caller.given)
+        (job,) = seen.page(Filter(key="k")).jobs
+        assert (job.id, job.tags, job.created_at) == (answer.job_id, ("a",), clock.now())
+        assert seen.arguments(job.id) == AWKWARD
+        assert seen.attempts(job.id) == []
+        assert set(seen.jobs([before, job.id])) == {before, job.id}
+        assert store.jobs([job.id]) == {}
+        caller.rollback()
+    assert store.page(Filter(key="k")).jobs == ()
+
+
+def test_only_a_transaction_is_looked_into(store, url):
+    idle = psycopg.connect(url, autocommit=True)
+    with idle, pytest.raises(StoreError, match="in no transaction"):
+        store.seen_on(idle)
+    with of_sqlalchemy(url) as caller, pytest.raises(ConfigurationError, match="psycopg or Django"):
+        store.seen_on(caller.given)
 
 
 # --- every connection -------------------------------------------------------------------------

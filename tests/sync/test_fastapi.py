@@ -6,7 +6,7 @@ import threading
 import httpx
 import pytest
 
-from seawall import Seawall, State, StoreUnavailableError
+from seawall import ConfigurationError, Seawall, State, StoreUnavailableError
 from seawall.model import Outcome
 from seawall.store import open_store
 from tests.life.world import eventually
@@ -197,3 +197,18 @@ def test_the_worker_of_a_web_process_finishes_what_it_runs_before_it_ends(url):
     assert again.job(job.id).state is State.SUCCEEDED
     assert [a.outcome for a in again.job(job.id).attempts()] == [Outcome.SUCCEEDED]
     again.close()
+
+
+def test_a_lifespan_that_opens_nothing_leaves_the_file_to_the_callers_own_connection(tmp_path):
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+
+    from seawall.fastapi import lifespan
+
+    app = Seawall(f"sqlite:///{tmp_path}/jobs.db")
+    with TestClient(FastAPI(lifespan=lifespan(app, opens=False))):
+        assert not (tmp_path / "jobs.db").exists()
+    with TestClient(FastAPI(lifespan=lifespan(app))):
+        assert (tmp_path / "jobs.db").exists()
+    with pytest.raises(ConfigurationError, match="a worker needs the store"):
+        lifespan(app, opens=False, worker=True)

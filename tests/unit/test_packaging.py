@@ -48,7 +48,9 @@ def test_a_lock_has_a_hash_for_everything_and_no_address(lock):
 
 
 def test_the_extras_are_those_that_are_promised():
-    assert set(EXTRAS) == {"postgres", "server", "http", "otel", "s3", "png", "metrics", "webhooks"}
+    assert set(EXTRAS) == {
+        "postgres", "server", "http", "otel", "s3", "png", "metrics", "webhooks", "django",
+    }  # fmt: skip
 
 
 def test_the_core_needs_little():

@@ -6,6 +6,7 @@ the user's is one line on standard error and exit code 2, never a stack trace.
 
 import os
 import sys
+from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -104,13 +105,13 @@ def _one_sentence(mistake: typer.TyperException) -> str:
     return " ".join(say().split()).rstrip(".") + "."
 
 
-def run() -> int:
-    """Run the command that the arguments name; the exit code."""
+def run(words: Sequence[str] | None = None) -> int:
+    """Run the command that these words name, or those of this process; the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a sign shows another
             stream.reconfigure(errors="replace")
     try:
-        code = app(standalone_mode=False) or 0
+        code = app(words, standalone_mode=False, prog_name="seawall") or 0
         sys.stdout.flush()
     except typer.TyperException as mistake:
         context = getattr(mistake, "ctx", None)

@@ -10,9 +10,10 @@ from seawall.model import Lane, NewJob
 from seawall.store import rows
 from seawall.store.backend import Backend, ConflictError, Session, Values
 from seawall.store.batches import in_parts
-from seawall.store.callers import aenqueued_on, enqueued_on
+from seawall.store.callers import aenqueued_on, enqueued_on, postgres_beneath
 from seawall.store.lanes import Lanes
 from seawall.store.lent import lent, loan_of
+from seawall.store.reading import Reading
 from seawall.store.values import Enqueued, Taken, need_batch
 
 TRIES_FOR_A_KEY = 5
@@ -42,6 +43,11 @@ class Asking:
 
     async def aenqueue_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
         return await aenqueued_on(self._backend, self._lanes, connection, jobs)
+
+    def seen_on(self, connection: Any) -> Reading:
+        from seawall.store.seen import Seen  # noqa: PLC0415 - psycopg is an extra
+
+        return Seen(self._backend, self._lanes, postgres_beneath(self._backend, connection))
 
     def _enqueued_within(self, tries: int, jobs: Sequence[NewJob]) -> list[Enqueued]:
         if not tries:

@@ -133,6 +133,20 @@ def _postgres_ask(connection: Any, now: object) -> inside.Ask:
     raise _unknown(connection, _SYNC)
 
 
+def postgres_beneath(backend: Backend, connection: Any) -> Any:
+    """The connection of psycopg in the caller's, which is in a transaction; `StoreError` if not."""
+    if backend.dialect == "sqlite":
+        raise StoreError("a SQLite store is not read through a connection of the caller's")
+    from seawall.store import callers_postgres  # noqa: PLC0415 - psycopg is an extra
+
+    _refuse_async(connection)
+    found = _beneath(connection)
+    if not _is(found, "psycopg", "Connection"):
+        raise _unknown(connection, "a connection of psycopg or Django")
+    callers_postgres.need_transaction(found)
+    return found
+
+
 async def _postgres_async_ask(connection: Any, now: object) -> inside.AsyncAsk:
     from seawall.store import callers_postgres  # noqa: PLC0415 - psycopg is an extra
 

@@ -54,6 +54,16 @@ def _statements() -> dict[str, str]:
     return {**{name: each.sql for name, each in statements.load("postgres").items()}, **_SQL}
 
 
+def statement(name: str) -> str:
+    """The statement of that name."""
+    return _statements()[name]
+
+
+def as_json(rows: Sequence[Any]) -> str:
+    """Rows, as statements take them."""
+    return json.dumps(rows)
+
+
 # --- what is asked ----------------------------------------------------------------------------
 
 

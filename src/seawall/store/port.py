@@ -39,7 +39,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from seawall.model import Attempt, Job, NewJob, Token
 from seawall.states import State
@@ -84,6 +84,9 @@ from seawall.store.values import (
     Verification,
     Wanted,
 )
+
+if TYPE_CHECKING:
+    from seawall.store.reading import Reading
 
 
 class Store(RunVerbs, FleetVerbs, PaceVerbs, Protocol):
@@ -139,6 +142,12 @@ class Store(RunVerbs, FleetVerbs, PaceVerbs, Protocol):
 
     async def aenqueue_on(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """`enqueue_on` for an async connection of psycopg or SQLAlchemy."""
+        ...
+
+    def seen_on(self, connection: Any) -> "Reading":
+        """What the transaction sees that the caller has open on its own connection: what it has
+        written itself, too. Only on PostgreSQL, through psycopg, alone or beneath Django.
+        """
         ...
 
     # --- a worker's life ----------------------------------------------------------------------

@@ -196,6 +196,7 @@ class Call(Generic[R]):
             return self._judged(attempt, work, fault)
 
         work.judge = judge
+        work.current.worker = self._path.id
         if work.current.caller is None:
             work.current.caller = self._path.governor.inside.caller(claim)
         self._made += 1

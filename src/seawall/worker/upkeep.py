@@ -98,6 +98,7 @@ class Upkeep:
             _Chore("notice", 15.0, self.notice_unserved),
             _Chore("dead letters", LETTERS_WAIT_SECONDS, self.tell_of_waiting_letters),
         ]
+        self._chores += [_Chore(name, *chore) for name, chore in app.chores.items()]
         if app.settings.dead_letters_every:
             self._chores.append(
                 _Chore("new dead letters", NEW_LETTERS_SECONDS, self.tell_of_new_letters)

@@ -354,6 +354,7 @@ class Worker:
             use_by=use_by,
             witness=self._governor.seeing if claim.lane.upstream else None,
         )
+        work.current.worker = self.id
         if work.current.caller is None:
             work.current.caller = self._governor.inside.caller(claim)
         return work

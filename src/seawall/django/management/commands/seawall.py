@@ -1,0 +1,83 @@
+"""`manage.py seawall …`: every command of seawall's, about the jobs of this project."""
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
+from django.tasks import DEFAULT_TASK_BACKEND_ALIAS
+
+from seawall.cli import run
+from seawall.django import outbox
+from seawall.django.home import Home, aliases, home_of
+from seawall.errors import SeawallError
+from seawall.settings import PREFIX
+
+
+class Command(BaseCommand):
+    """Hands the words over, once it is said whose jobs they are about."""
+
+    help = (
+        "Runs a command of seawall's for this project: worker, jobs, job, why, dead, redrive,"
+        " retry, upstreams, doctor, verify, and all that `manage.py seawall` lists."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Its own words come before those of seawall's command."""
+        parser.add_argument(
+            "--backend",
+            metavar="ALIAS",
+            help="Which backend of TASKS; by default the only one of seawall's, or `default`.",
+        )
+        parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND …")
+
+    def handle(self, *_: Any, **said: Any) -> None:
+        """Run the command; its exit code is ours."""
+        words = _without_djangos(said["words"])
+        try:
+            home = home_of(_chosen(said["backend"]))
+            if words[:1] == ["worker"] and not home.place.direct:
+                outbox.swept(home)
+                home.app.close()  # what the command says of settings comes before it is in use
+        except SeawallError as error:
+            raise CommandError(str(error)) from None
+        _set_up(home, words)
+        connections.close_all()  # a worker's tasks open their own
+        code = run(words)
+        if code:
+            sys.exit(code)
+
+
+def _chosen(said: str | None) -> str:
+    ours = aliases()
+    if said is None and len(ours) == 1:
+        return ours[0]
+    chosen = said or DEFAULT_TASK_BACKEND_ALIAS
+    if chosen not in ours:
+        there = ", ".join(ours) or "none"
+        raise CommandError(f"--backend: TASKS has no {chosen!r} of seawall's; there is: {there}")
+    return chosen
+
+
+def _set_up(home: Home, words: list[str]) -> None:
+    """What seawall's commands, and processes that they start, find in their environment.
+
+    Those that go on know the address by their application: what tasks start must not inherit it.
+    """
+    os.environ[PREFIX + "APP"] = f"seawall.django.application:{home.alias}"
+    if words[:1] not in (["worker"], ["serve"]):
+        os.environ[PREFIX + "URL"] = home.app.settings.url
+    here = os.path.abspath(sys.path[0] or ".")  # noqa: PTH100 - a folder, or what is none
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if here not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([here, *paths])
+
+
+def _without_djangos(words: list[str]) -> list[str]:
+    """Django has read its own two already, wherever they stand."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--settings")
+    parser.add_argument("--pythonpath")
+    return parser.parse_known_args(words)[1]

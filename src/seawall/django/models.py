@@ -1,0 +1,54 @@
+"""What stands in the project's own database, and what stands for seawall's rows in its admin.
+
+`Outbox` is a table. `Job` and `DeadLetter` are none: jobs are where their store is, and these give
+the admin a name, an address and permissions for them.
+"""
+
+from typing import ClassVar
+
+from django.db import models
+
+
+class Outbox(models.Model):
+    """A job whose transaction is open, or has committed a moment ago."""
+
+    backend = models.CharField(max_length=200)
+    result = models.UUIDField(unique=True)
+    task = models.CharField(max_length=200)
+    queue = models.CharField(max_length=200)
+    upstream = models.CharField(max_length=200, blank=True)
+    priority = models.IntegerField()
+    run_after = models.DateTimeField(null=True)
+    request_id = models.CharField(max_length=200, blank=True)
+    arguments = models.TextField()
+    refused = models.CharField(max_length=200, blank=True)
+    """Why the store would not take it."""
+
+    class Meta:
+        default_permissions: ClassVar[tuple[str, ...]] = ()
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.result}"
+
+
+class Job(models.Model):
+    """Stands for a job."""
+
+    class Meta:
+        managed = False
+        default_permissions: ClassVar[tuple[str, ...]] = ("view", "change")
+
+    def __str__(self) -> str:
+        return f"job {self.pk}"
+
+
+class DeadLetter(models.Model):
+    """Stands for what a failed job left."""
+
+    class Meta:
+        managed = False
+        default_permissions: ClassVar[tuple[str, ...]] = ("view", "change")
+        verbose_name = "dead letter"
+
+    def __str__(self) -> str:
+        return f"dead letter of job {self.pk}"

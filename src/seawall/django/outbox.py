@@ -1,0 +1,99 @@
+"""Jobs of a transaction whose database is not their store.
+
+Such a job is a row of the project's own database, written by the transaction that asks for it: if
+that rolls back, there was no job. At the commit the process that made it moves it to the store; if
+it dies before it has, workers find the row. The result's id is the job's key, so moving a row twice
+makes one job.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.db import close_old_connections, connections, transaction
+
+from seawall.django import results
+from seawall.model import Lane, NewJob
+from seawall.store import Taken
+from seawall.telemetry import UpkeepFailed, emit
+
+if TYPE_CHECKING:
+    from seawall.django.home import Home
+    from seawall.django.models import Outbox
+
+MOST_MOVED = 500
+MOST_PAGES = 20
+
+
+def put(home: "Home", job: NewJob) -> None:
+    """Write the job down beside what the transaction writes."""
+    rows, database = _rows(home), home.place.database
+    rows.create(
+        backend=home.alias,
+        result=job.key,
+        task=job.lane.task,
+        queue=job.lane.queue,
+        upstream=job.lane.upstream,
+        priority=job.lane.priority,
+        run_after=results.shown(job.run_after),
+        request_id=job.request_id or "",
+        arguments=job.arguments,
+    )
+    if connections[database].in_atomic_block:
+        move = partial(moved, home, [job.key])
+        transaction.on_commit(move, using=database, robust=True)
+
+
+def moved(home: "Home", only: Sequence[str | None] | None = None) -> int:
+    """Move jobs to the store, those of these results or the oldest; how many were moved."""
+    rows = _rows(home).filter(backend=home.alias, refused="").order_by("id")
+    if only is not None:
+        rows = rows.filter(result__in=only)
+    found = list(rows[:MOST_MOVED])
+    if not found:
+        return 0
+    answers = home.app.store.enqueue([_job(row) for row in found])
+    there = []
+    for row, answer in zip(found, answers, strict=True):
+        if answer.taken in (Taken.CREATED, Taken.EXISTING):
+            there.append(row.pk)
+        else:  # it stays, for people to look at, and is not tried again
+            reason = answer.reason or f"its key is taken by job {answer.job_id}"
+            _rows(home).filter(pk=row.pk).update(refused=reason[:200])
+            emit(UpkeepFailed(chore=f"outbox {home.alias}", message=f"{row.result}: {reason}"))
+    _rows(home).filter(pk__in=there).delete()
+    return len(there)
+
+
+def swept(home: "Home") -> None:
+    """Move what commits have left behind: a chore of workers."""
+    close_old_connections()
+    try:
+        for _ in range(MOST_PAGES):
+            if moved(home) < MOST_MOVED:
+                return
+    finally:
+        close_old_connections()
+
+
+def result(home: "Home", result_id: str) -> Any:
+    """The result of a job that waits here, or None."""
+    row = _rows(home).filter(backend=home.alias, result=result_id).first()
+    return None if row is None else results.of_outbox(row)
+
+
+def _job(row: "Outbox") -> NewJob:
+    lane = Lane(task=row.task, queue=row.queue, upstream=row.upstream, priority=row.priority)
+    return NewJob(
+        lane=lane,
+        arguments=row.arguments,
+        key=str(row.result),
+        run_after=results.aware(row.run_after),
+        request_id=row.request_id or None,
+    )
+
+
+def _rows(home: "Home") -> Any:
+    from seawall.django.models import Outbox  # noqa: PLC0415 - once Django's applications are ready
+
+    return Outbox.objects.using(home.place.database)

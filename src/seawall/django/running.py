@@ -1,0 +1,197 @@
+"""How a worker runs a Django task: with Django's context, signals and connections.
+
+Connections that are too old or broken are closed before and after each task, as Django does for
+requests. An async task has a thread of its own for what it asks of Django's synchronous side, and
+that thread's connections end with it. Whatever a receiver of a signal raises is logged by Django
+and changes nothing.
+
+`task_finished` is sent once a task is done, or has failed for good: an attempt that will be made
+again has finished nothing.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from django.db import close_old_connections, connections, reset_queries
+from django.tasks import TaskContext
+from django.tasks.exceptions import TaskResultMismatch
+from django.tasks.signals import task_finished, task_started
+from django.utils.json import normalize_json
+
+from seawall.current import current_job
+from seawall.django import results
+from seawall.django.results import Envelope
+from seawall.errors import SeawallError, Skip
+from seawall.hooks import FaultReport
+
+if TYPE_CHECKING:
+    from seawall.django.home import Home
+    from seawall.model import Attempt
+
+HOME_OF_ISOLATED = "seawall.django.isolated"
+"""Where a process of its own finds what it is to run."""
+
+
+def handler(home: "Home", task: Any) -> Callable[..., Any]:
+    """The function that workers call for jobs of the task."""
+
+    def run(
+        id: str,  # noqa: A002 - it is the result's id, and kept under that name
+        backend: str,
+        enqueued_at: str,
+        run_after: str | None,
+        args: list[Any],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        return _called(home, task, _envelope(id, backend, enqueued_at, run_after, args, kwargs))
+
+    async def arun(
+        id: str,  # noqa: A002 - as above
+        backend: str,
+        enqueued_at: str,
+        run_after: str | None,
+        args: list[Any],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        envelope = _envelope(id, backend, enqueued_at, run_after, args, kwargs)
+        return await _awaited(home, task, envelope)
+
+    # In a test it runs in the test's own thread, whose transaction it has to see.
+    made = arun if inspect.iscoroutinefunction(task.func) and not home.inline else run
+    made.__name__ = made.__qualname__ = task.name
+    made.__doc__ = task.func.__doc__
+    made.__module__ = HOME_OF_ISOLATED
+    return made
+
+
+def _envelope(
+    id_: str,
+    backend: str,
+    enqueued_at: str,
+    run_after: str | None,
+    args: list[Any],
+    kwargs: dict[str, Any],
+) -> Envelope:
+    return {
+        "id": id_,
+        "backend": backend,
+        "enqueued_at": enqueued_at,
+        "run_after": run_after,
+        "args": args,
+        "kwargs": kwargs,
+    }
+
+
+def _called(home: "Home", task: Any, envelope: Envelope) -> Any:
+    with _tidy_connections(home):
+        result = _begun(home, envelope)
+        task_started.send_robust(sender=home.kind, task_result=result)
+        try:
+            value = normalize_json(task.call(*_first(task, result), *result.args, **result.kwargs))
+        except Skip:
+            _finished(home, result, None)
+            raise
+        _finished(home, result, value)
+        return value
+
+
+async def _awaited(home: "Home", task: Any, envelope: Envelope) -> Any:
+    async with ThreadSensitiveContext():
+        try:
+            result = await sync_to_async(_begun)(home, envelope)
+            await task_started.asend_robust(sender=home.kind, task_result=result)
+            try:
+                given = (*_first(task, result), *result.args)
+                value = normalize_json(await task.func(*given, **result.kwargs))
+            except Skip:
+                await sync_to_async(_finished)(home, result, None)
+                raise
+            await sync_to_async(_finished)(home, result, value)
+            return value
+        finally:
+            await sync_to_async(connections.close_all)()
+
+
+def _begun(home: "Home", envelope: Envelope) -> Any:
+    """The result as the attempt begins; what came before is asked for only where there was some."""
+    current = current_job()
+    earlier: list[Attempt] = []
+    if current.seq > 1:
+        earlier = home.app.store.attempts(current.id)[: current.seq - 1]
+    return results.under_way(envelope, current, earlier)
+
+
+def _first(task: Any, result: Any) -> tuple[Any, ...]:
+    return (TaskContext(task_result=result),) if task.takes_context else ()
+
+
+def _finished(home: "Home", result: Any, value: Any) -> None:
+    """Say so, unless the worker has given the attempt up: then it has ended otherwise."""
+    if not current_job().cancel_requested:
+        results.succeeded(result, value)
+        task_finished.send_robust(sender=home.kind, task_result=result)
+
+
+@contextmanager
+def _tidy_connections(home: "Home") -> Iterator[None]:
+    """Around a task; a test's own connection is in a transaction that it still needs."""
+    if home.inline:
+        yield
+        return
+    reset_queries()
+    close_old_connections()
+    try:
+        yield
+    finally:
+        close_old_connections()
+
+
+# --- failing --------------------------------------------------------------------------------------
+
+
+def tell_of_failures(home: "Home") -> None:
+    """Have `task_finished` sent for jobs that have failed for good."""
+
+    @home.app.on_fault
+    def task_failed(report: FaultReport) -> None:
+        if not report.final:
+            return
+        loop = _loop()
+        if loop is None:
+            _send_failed(home, report)
+        else:  # Django and the store are asked elsewhere: the loop belongs to other tasks, too
+            loop.run_in_executor(None, _send_failed, home, report)
+
+
+def _loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that this thread runs, if it runs one."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _send_failed(home: "Home", report: FaultReport) -> None:
+    try:
+        store = home.app.store
+        job = store.jobs([report.job_id]).get(report.job_id)
+        envelope = results.opened(store.arguments(report.job_id))
+        if job is None or envelope is None:
+            return
+        result = results.of_job(store, job, envelope)
+    except (SeawallError, TaskResultMismatch):
+        return
+    with _tidy_connections(home):
+        if not result.is_finished:
+            results.failed(result, report.fault, report.error)
+        if report.error is None:
+            task_finished.send_robust(sender=home.kind, task_result=result)
+            return
+        try:
+            raise report.error  # noqa: TRY301 - Django's own receiver logs what is being handled
+        except BaseException:  # noqa: BLE001 - whatever the task raised
+            task_finished.send_robust(sender=home.kind, task_result=result)

@@ -1,0 +1,140 @@
+import os
+import threading
+from pathlib import Path
+
+from asgiref.sync import sync_to_async
+from django.db import connection, transaction
+from django.tasks import task
+
+from seawall import Skip, Snooze, current_job
+from seawall.django import runs_with
+from shop.models import Order
+
+calls = []
+"""What has been called in this process."""
+
+
+@task
+def add(a, b=0):
+    calls.append((a, b))
+    return a + b
+
+
+@task(queue_name="reports", priority=10)
+def report(region):
+    return {"region": region}
+
+
+@task(takes_context=True)
+def with_context(context, word):
+    result = context.task_result
+    return {
+        "word": word,
+        "attempt": context.attempt,
+        "id": result.id,
+        "errors": [each.exception_class_path for each in result.errors],
+        "path": result.task.module_path,
+    }
+
+
+@task(takes_context=True)
+def flaky(context):
+    if context.attempt < 3:
+        raise ConnectionError("the service is away")
+    return context.attempt
+
+
+@task
+@runs_with(policy="once")
+def broken(password="hunter2"):  # noqa: S107 - it must not be seen anywhere
+    raise ValueError(f"no such thing, password={password}")
+
+
+class OutOfStockError(Exception):
+    pass
+
+
+@task
+def out_of_stock():
+    try:
+        raise KeyError("17")
+    except KeyError as error:
+        raise OutOfStockError("of 17:\nnothing left") from error
+
+
+@task
+def nothing_to_do():
+    raise Skip("nothing to do")
+
+
+@task
+def sleepy():
+    if current_job().seq == 1:
+        raise Snooze(0.05)
+    return "awake"
+
+
+@task
+async def confirm_later(number):
+    order = await Order.objects.aget(number=number)
+    order.confirmed += 1
+    await order.asave()
+    return order.number
+
+
+@task
+def confirm(number):
+    Order.objects.filter(number=number).update(confirmed=1)
+
+
+@task
+async def broken_later():
+    await sync_to_async(lambda: None)()
+    raise KeyError("later")
+
+
+@task
+def unserializable():
+    return object()
+
+
+@task
+def asks_for_more(number):
+    with transaction.atomic():
+        Order.objects.create(number=number)
+        confirm.enqueue(number)
+    try:
+        with transaction.atomic():
+            add.enqueue(number, 1)
+            raise RuntimeError("no")
+    except RuntimeError:
+        pass
+    return add.enqueue(number).id
+
+
+@task
+@runs_with(isolated=True)
+def who_am_i():
+    return {"pid": os.getpid(), "orders": Order.objects.count()}
+
+
+@task
+@runs_with(upstream=lambda region: f"api:{region}", timeout_seconds=5, retry_when=lambda region: region != "gone" or "the region is gone")  # fmt: skip
+def calls_a_region(region):
+    if region == "gone":
+        raise ValueError("no such region")
+    return region
+
+
+@task
+def leaves_a_connection():
+    Order.objects.count()
+    return [threading.get_ident(), connection.connection is not None]
+
+
+@task
+def wait_for(path):
+    Path(path).with_suffix(".begun").touch()
+    while not Path(path).exists():
+        threading.Event().wait(0.02)
+    return "done"

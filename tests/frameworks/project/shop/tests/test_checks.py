@@ -1,0 +1,95 @@
+"""What `manage.py check` says about TASKS, a line for each mistake."""
+
+from unittest.mock import patch
+
+from django.conf import settings
+from django.core.checks import run_checks
+from django.test import SimpleTestCase, modify_settings, override_settings
+
+from seawall import Policy, Upstream
+from seawall.django import address, application, runs_with
+from shop import tasks
+
+SEAWALL = "seawall.django.SeawallBackend"
+
+
+def tasks_with(**options):
+    chosen = {**settings.TASKS["default"]["OPTIONS"], **options}
+    return override_settings(TASKS={"default": {"BACKEND": SEAWALL, "OPTIONS": chosen}})
+
+
+class Checks(SimpleTestCase):
+    def said(self):
+        return [f"{each.id} {each.msg}" for each in run_checks() if each.id.startswith("seawall")]
+
+    def test_good_settings_are_not_spoken_of(self):
+        self.assertEqual(self.said(), [])
+
+    @modify_settings(INSTALLED_APPS={"remove": ["seawall.django"]})
+    def test_an_application_that_is_not_installed(self):
+        (line,) = self.said()
+        self.assertIn("seawall.E001", line)
+        self.assertIn("INSTALLED_APPS", line)
+
+    def test_words_that_are_none(self):
+        for option, value, word in (
+            ("lease_second", 5, "did you mean lease_seconds?"),
+            ("lease_seconds", "long", "lease_seconds"),
+            ("database", "nowhere", "DATABASES"),
+            ("policy", "none-such", "none-such"),
+        ):
+            with self.subTest(option), tasks_with(**{option: value}):
+                said = self.said()
+                self.assertTrue(said)
+                self.assertTrue(said[0].startswith(("seawall.E002", "seawall.E003")), said)
+                self.assertIn(word, said[0])
+
+    def test_a_policy_of_a_task_that_is_none(self):
+        with patch.object(tasks.add.func, "__seawall_runs_with__", None, create=True):
+            runs_with(policy="none-such")(tasks.add.func)
+            with tasks_with():
+                (line,) = self.said()
+        self.assertIn("seawall.E003 task shop.tasks.add", line)
+        self.assertIn("none-such", line)
+
+    def test_two_backends_in_one_store(self):
+        both = {"a": {"BACKEND": SEAWALL}, "default": {"BACKEND": SEAWALL}}
+        with override_settings(TASKS=both), patch.object(address, "in_tests", lambda: False):
+            (line,) = self.said()
+        self.assertIn("seawall.E004", line)
+
+    def test_policies_and_upstreams_may_be_given_in_python(self):
+        mine = Policy(name="mine", max_attempts=7)
+        with tasks_with(policies=[mine], policy="mine", upstreams=[Upstream(name="api")]):
+            self.assertEqual(self.said(), [])
+            self.assertEqual(application().policy().max_attempts, 7)
+
+
+class Places(SimpleTestCase):
+    def test_a_database_of_django_as_libpq_takes_it(self):
+        plain = {
+            "dbname": "shop",
+            "user": "ann",
+            "password": "p@ss/wörd",
+            "host": "db",
+            "port": "6",
+        }
+        url = address.url_of(plain)
+        self.assertEqual(url, "postgresql://ann:p%40ss%2Fw%C3%B6rd@db:6/shop")
+        socket = {"dbname": "shop", "host": "/run/pg", "port": "6", "sslmode": "require"}
+        self.assertEqual(
+            address.url_of(socket), "postgresql:///shop?host=%2Frun%2Fpg&port=6&sslmode=require"
+        )
+        self.assertEqual(address.url_of({"service": "shop"}), "postgresql:///?service=shop")
+
+    def test_what_libpq_reads_is_what_was_said(self):
+        try:
+            from psycopg.conninfo import conninfo_to_dict
+        except ImportError:
+            self.skipTest("without psycopg")
+        for said in (
+            {"dbname": "a b", "user": "ü", "password": ":@/?#%", "host": "::1", "port": "1"},
+            {"dbname": "a", "host": "one,two", "port": "1,2", "connect_timeout": "3"},
+            {"service": "shop", "passfile": "/home/x y"},
+        ):
+            self.assertEqual(conninfo_to_dict(address.url_of(said)), said)
