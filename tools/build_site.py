@@ -19,8 +19,13 @@ def main() -> int:
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(
         [*_COMMAND, "--site-dir", str(folder)],
-        cwd=ROOT, env=quiet, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=quiet,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
     if done.returncode == 0:
         print(f"{folder / 'index.html'}: {sum(1 for _ in folder.rglob('*.html'))} pages")
     else:

@@ -16,6 +16,7 @@ BESIDE_THE_README = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 WHOLE_FOLDERS = {"decisions/": "README.md", "reference/": "index.md"}
 """Folders that the nav names as one, and the page that each begins with."""
 _INTO_DOCS = re.compile(r"\]\(docs/")
+_CODE = re.compile(r"`[^`\n]+`")
 _BESIDE = re.compile(r"\]\((CHANGELOG|CONTRIBUTING|SECURITY)\.md")
 
 
@@ -32,6 +33,11 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
         text = _BESIDE.sub(lambda link: f"]({link[1].lower()}.md", text)
         files.append(File.generated(config, name.lower(), content=text))
     return files
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """A pipe in code in a table: elsewhere it must be escaped there, and here it must not be."""
+    return _CODE.sub(lambda code: code[0].replace("\\|", "|"), markdown)
 
 
 def _expanded(nav: Any) -> Any:

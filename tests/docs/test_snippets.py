@@ -17,10 +17,16 @@ FENCED = re.compile(r"^(`{3,})(\w+)\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
 
 
 def snippets(language):
+    """Each snippet, with the files that its page shows before it (`# jobs.py` on top)."""
     for page in PAGES:
+        files = {}
         for place, found in enumerate(FENCED.finditer(page.read_text("utf-8")), 1):
             if found[2] == language:
-                yield pytest.param(found[3], id=f"{page.relative_to(ROOT)}:{place}")
+                here = f"{page.relative_to(ROOT)}:{place}"
+                yield pytest.param(found[3], dict(files), id=here)
+            named = re.match(r"# (\w+\.py)\n", found[3])
+            if found[2] == "python" and named:
+                files[named[1]] = found[3]
 
 
 @pytest.fixture(autouse=True)
@@ -28,14 +34,29 @@ def in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("code", list(snippets("python")))
-def test_a_python_snippet_runs(code, monkeypatch):
+@pytest.fixture
+def importable(tmp_path, monkeypatch):
+    """What is in the folder can be imported until the test has ended."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if file.startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize(("code", "files"), list(snippets("python")))
+def test_a_python_snippet_runs(code, files, tmp_path, monkeypatch, importable):
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, "utf-8")
     monkeypatch.setattr("seawall.decisions.classify.CLASSIFIER._own", {})
+    monkeypatch.setattr(sys, "argv", ["snippet"])
     exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - the point
 
 
-@pytest.mark.parametrize("code", list(snippets("toml")))
-def test_a_toml_snippet_is_a_configuration(code, tmp_path):
+@pytest.mark.parametrize(("code", "files"), list(snippets("toml")))
+def test_a_toml_snippet_is_a_configuration(code, files, tmp_path):
     (tmp_path / "seawall.toml").write_text(code, "utf-8")
     found = load(environ={})
     assert "my-llm" in found.policies or "openai" in found.upstreams
@@ -49,20 +70,7 @@ def told(snippet):
             yield command, shown
 
 
-def console_snippets():
-    """Each console snippet, with the files that its page shows before it (`# jobs.py` on top)."""
-    for page in PAGES:
-        files = {}
-        for place, found in enumerate(FENCED.finditer(page.read_text("utf-8")), 1):
-            named = re.match(r"# (\w+\.py)\n", found[3])
-            if found[2] == "python" and named:
-                files[named[1]] = found[3]
-            if found[2] == "console":
-                here = f"{page.relative_to(ROOT)}:{place}"
-                yield pytest.param(found[3], dict(files), id=here)
-
-
-@pytest.mark.parametrize(("snippet", "files"), list(console_snippets()))
+@pytest.mark.parametrize(("snippet", "files"), list(snippets("console")))
 def test_the_commands_of_a_page_print_what_it_shows_one_after_the_other(
     snippet, files, tmp_path, monkeypatch
 ):
