@@ -39,8 +39,9 @@ format: setup  ## rewrite the code in the project's format
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format --quiet .
 
-docs: setup  ## write the generated parts of docs/ anew from the code
+docs: setup  ## write the generated parts of docs/ anew from the code, and build the site
 	@$(BIN)/python tools/generate_docs.py
+	@$(BIN)/python tools/build_site.py
 
 simulations: setup  ## run the simulations of docs/simulator.md anew (some minutes)
 	@$(BIN)/python tools/simulate_docs.py
@@ -66,4 +67,4 @@ bench: setup  ## what decisions and the store's verbs cost, and seawall beside o
 	@$(BIN)/python bench/web.py
 
 clean:  ## remove what these commands made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench site

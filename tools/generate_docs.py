@@ -1,7 +1,7 @@
 """Write the generated parts of docs/ from the code, or check that they are as the code says.
 
-A part stands between `<!-- generated: NAME -->` and `<!-- end -->`. With `--check` nothing is
-written, and a part that differs is named.
+A part stands between `<!-- generated: NAME -->` and `<!-- end -->`; pictures and the pages of
+docs/reference/ are generated whole. With `--check` nothing is written, and what differs is named.
 """
 
 import dataclasses
@@ -27,6 +27,11 @@ from seawall.decisions.policy import Policy
 from seawall.decisions.rule import Rule
 from seawall.faults import Fault, FaultCode
 from seawall.store import statements
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from draw_docs import PICTURES
+from reference_docs import reference_pages
 
 DOCS = Path(__file__).parent.parent / "docs"
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -54,8 +59,8 @@ def transitions() -> str:
         )
         for row in states.TRANSITIONS
     )
-    diagram = f"```mermaid\n{states.diagram()}\n```\n\n"
-    return diagram + table(("move", "from", "to", "verb of the store", "when"), rows)
+    picture = "![The states and every move between them](assets/states.svg)\n\n"
+    return picture + table(("move", "from", "to", "verb of the store", "when"), rows)
 
 
 def fault_codes() -> str:
@@ -147,19 +152,38 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 
 
+def generated() -> dict[Path, str]:
+    """Every file that is generated, in whole or in part, as it should be."""
+    whole = {
+        DOCS / name: text
+        for name, text in [
+            *((name, draw()) for name, draw in PICTURES.items()),
+            *reference_pages(),
+        ]
+    }
+    for path in sorted(DOCS.rglob("*.md")):
+        if path not in whole:
+            text = path.read_text("utf-8")
+            whole[path] = PART.sub(lambda part: f"{part[1]}{PARTS[part[2]]()}\n{part[3]}", text)
+    return whole
+
+
 def main() -> int:
     check = "--check" in sys.argv[1:]
-    stale = 0
-    for path in sorted(DOCS.rglob("*.md")):
-        before = path.read_text("utf-8")
-        after = PART.sub(lambda part: f"{part[1]}{PARTS[part[2]]()}\n{part[3]}", before)
-        if after != before:
-            stale += 1
-            outcome = "is stale; run `make docs`" if check else "written"
-            print(f"{path.relative_to(DOCS.parent)}: {outcome}")
-            if not check:
-                path.write_text(after, "utf-8")
-    return 1 if check and stale else 0
+    wanted = generated()
+    left = [path for path in (DOCS / "reference").rglob("*") if path not in wanted]
+    stale = [
+        path
+        for path, text in wanted.items()
+        if not path.exists() or path.read_text("utf-8") != text
+    ]
+    for path in [*stale, *left]:
+        outcome = "is stale; run `make docs`" if check else "written"
+        print(f"{path.relative_to(DOCS.parent)}: {outcome if path in wanted else 'is of no use'}")
+        if not check and path in wanted:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(wanted[path], "utf-8")
+    return 1 if left or (check and stale) else 0
 
 
 if __name__ == "__main__":

@@ -43,3 +43,4 @@ class HandedOver(Generic[R]):
 
 
 Answered: TypeAlias = Done[R] | Failed[R] | HandedOver[R]
+"""What calling a task now comes to."""

@@ -15,6 +15,7 @@
     │   └── JobCancelledError    as cancelled
     ├── StoreError               the store cannot be used as it is; the line says why
     │   ├── StoreUnavailableError    not now: unreachable, locked, too slow; asking again is safe
+    │   ├── NotMovedError            its jobs cannot be moved to another store now
     │   └── StoreVersionError        made by another version of seawall, or changed by hand
     ├── TransitionError          a move that the state table does not have
     └── FaultError               raised by handlers: "this is what went wrong", already canonical
@@ -118,6 +119,10 @@ class StoreUnavailableError(StoreError):
 
 class StoreVersionError(StoreError):
     """The store's tables were made by another version of seawall, or were changed by hand."""
+
+
+class NotMovedError(StoreError):
+    """The jobs of a store were not moved to another; the line says what is in the way."""
 
 
 class TransitionError(SeawallError):

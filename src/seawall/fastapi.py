@@ -159,7 +159,9 @@ def request_id(request: Request) -> str | None:
 
 
 SeawallDep = Annotated[Seawall, Depends(seawall_of)]
+"""A route's parameter of this type is the application that the lifespan opened."""
 RequestId = Annotated[str | None, Depends(request_id)]
+"""A route's parameter of this type is the request's own id, for `using(request_id=…)`."""
 
 # --- answers --------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """A job's states and every move between them, as data.
 
-This table is the only place that says what may become what. The diagram in docs/states.md is
+This table is the only place that says what may become what. The picture in docs/states.md is
 drawn from it, the stores' SQL is checked against it, and the stateful tests drive both stores
 beside `step`. "Scheduled" and "retrying" are no states: they are `queued` with a later due time.
 """
@@ -118,13 +118,3 @@ def step(state: State | None, move: Move) -> State | None:
 def moves_from(state: State | None) -> tuple[Move, ...]:
     """Every move that a job in this state can make."""
     return tuple(row.move for row in TRANSITIONS if row.before is state)
-
-
-def diagram() -> str:
-    """The table as a Mermaid state diagram."""
-    lines = ["stateDiagram-v2"]
-    for row in TRANSITIONS:
-        before = row.before or "[*]"
-        after = row.after or "[*]"
-        lines.append(f"    {before} --> {after}: {row.move}")
-    return "\n".join(lines)

@@ -1,5 +1,6 @@
 """Every command, setting, event, fault code and preset is documented."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from seawall import FaultCode, presets, settings, telemetry
+import seawall
+from seawall import FaultCode, presets, settings, states, telemetry
 from seawall.cli import app
 
 ROOT = Path(__file__).parent.parent.parent
@@ -48,3 +50,26 @@ def test_every_event_class_is_listed():
 
     named = {event for event in descendants(telemetry.Event) if hasattr(event, "name")}
     assert {event.__name__ for event in named} == {event.__name__ for event in telemetry.EVENTS}
+
+
+def test_the_picture_of_the_states_has_every_state_and_every_move():
+    picture = (ROOT / "docs" / "assets" / "states.svg").read_text("utf-8")
+    words = re.findall(r'<text class="word"[^>]*>([^<]+)</text>', picture)
+    drawn = [move for word in words for move in word.split(", ")]
+    assert sorted(drawn) == sorted(str(row.move) for row in states.TRANSITIONS)
+    names = re.findall(r'<text class="name"[^>]*>([^<]+)</text>', picture)
+    assert sorted(names) == sorted(map(str, states.State))
+
+
+def test_the_picture_of_a_life_tells_what_happened():
+    picture = (ROOT / "docs" / "assets" / "life.svg").read_text("utf-8")
+    for words in ("1: stage 0, advanced", "2: stage 1, retried (TIMEOUT)", "3: stage 1, succeeded"):
+        assert words in picture
+
+
+def test_every_public_name_is_in_the_reference_with_a_word_about_it():
+    index = (ROOT / "docs" / "reference" / "index.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| \[`([\w.]+)`\]\([^)]+\) \| (.*) \|$", index, re.MULTILINE))
+    public = {name for name in seawall.__all__ if not name.startswith("__")}
+    assert public <= rows.keys()
+    assert [name for name, said in rows.items() if not said.strip()] == []

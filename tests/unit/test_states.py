@@ -3,7 +3,7 @@
 import pytest
 
 from seawall.errors import TransitionError
-from seawall.states import FINISHED, TRANSITIONS, Move, State, diagram, moves_from, step
+from seawall.states import FINISHED, TRANSITIONS, Move, State, moves_from, step
 
 EVERYWHERE = [None, *State]
 
@@ -65,12 +65,3 @@ def test_only_a_begin_or_a_claim_makes_a_job_run():
     starting = {row.move for row in TRANSITIONS if row.after is State.RUNNING}
     assert starting == {Move.BEGIN, Move.CLAIM, Move.ADVANCE}
     assert step(State.RUNNING, Move.ADVANCE) is State.RUNNING
-
-
-def test_the_diagram_lists_every_row_and_nothing_else():
-    head, *lines = diagram().splitlines()
-    assert head == "stateDiagram-v2"
-    assert len(lines) == len(TRANSITIONS)
-    for line, row in zip(lines, TRANSITIONS, strict=True):
-        before, after = row.before or "[*]", row.after or "[*]"
-        assert line == f"    {before} --> {after}: {row.move}"

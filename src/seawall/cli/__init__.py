@@ -22,6 +22,7 @@ from seawall.cli import (
     enqueue,
     job,
     jobs,
+    move,
     policy,
     queues,
     redrive,
@@ -78,6 +79,7 @@ app.command(name="demo")(demo.demo)
 app.command(name="settings")(settings.settings)
 app.command(name="migrate")(store.migrate)
 app.command(name="verify")(store.verify)
+app.command(name="move", epilog=move.EXAMPLE)(move.move)
 
 
 def _say_version(wanted: bool) -> None:

@@ -160,6 +160,7 @@ CLASSIFIER = Classifier()
 
 classify = CLASSIFIER.classify
 classifier = CLASSIFIER.register
+"""Register a classifier of your own for the exceptions that it names; a decorator."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

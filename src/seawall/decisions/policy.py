@@ -61,6 +61,7 @@ class Fail:
 
 
 Verdict = Retry | Fail
+"""What a policy decides: try again after a delay, or not any more."""
 
 
 @dataclass(frozen=True, slots=True)

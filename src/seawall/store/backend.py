@@ -59,8 +59,13 @@ class Session(Protocol):
         ...
 
 
-class MigrationSession(Session, Protocol):
-    """A transaction that may change the tables."""
+class OpenSession(Session, Protocol):
+    """A session for what no statement names."""
+
+    @property
+    def connection(self) -> Any:
+        """The driver's own."""
+        ...
 
     def script(self, sql: str) -> None:
         """Run a migration's statements."""
@@ -98,7 +103,7 @@ class Backend(Session, Protocol):
         """
         ...
 
-    def snapshot(self, timeout_seconds: float) -> AbstractContextManager[Session]:
+    def snapshot(self, timeout_seconds: float) -> AbstractContextManager[OpenSession]:
         """Statements that read, all in the same instant, each for at most so long."""
         ...
 
@@ -109,7 +114,7 @@ class Backend(Session, Protocol):
         """
         ...
 
-    def migrating(self) -> AbstractContextManager[MigrationSession]:
+    def migrating(self) -> AbstractContextManager[OpenSession]:
         """The one transaction that may change the tables; others that want to wait for its end."""
         ...
 

@@ -52,12 +52,12 @@ def open_as_is(url: str, *, write: bool = False, listen_url: str | None = None) 
 
     Without `write`, a SQLite file is opened to read.
     """
-    return Ledger(_as_is(url, write=write, listen_url=listen_url))
+    return Ledger(as_is(url, write=write, listen_url=listen_url))
 
 
 def examined(url: str) -> Examination:
     """What the database says about itself. Reads only."""
-    backend = _as_is(url, write=True, listen_url=None)
+    backend = as_is(url, write=True)
     try:
         # Lent as to a caller: nothing else asks a database what we do not know by name.
         with backend.lending() as (connection, _):
@@ -75,7 +75,8 @@ def examined(url: str) -> Examination:
     )
 
 
-def _as_is(url: str, *, write: bool, listen_url: str | None) -> Backend:
+def as_is(url: str, *, write: bool, listen_url: str | None = None) -> Backend:
+    """The database of `open_as_is`."""
     _need_a_lasting_one(url)
     is_file = url.startswith(_SQLITE)
     if is_file and not os.path.lexists(_path(url)):

@@ -11,7 +11,10 @@ from typing import Protocol
 
 from seawall.errors import StoreVersionError
 from seawall.store import statements
-from seawall.store.backend import Backend, Session
+from seawall.store.backend import Backend, OpenSession, Session
+
+MOVED = "moved"
+"""What a store has instead of a migration, and with it where to, when its jobs were moved away."""
 
 
 def bring_up(backend: Backend, known: list[tuple[str, str]] | None = None) -> list[str]:
@@ -24,11 +27,21 @@ def bring_up(backend: Backend, known: list[tuple[str, str]] | None = None) -> li
     if not _missing(backend, known):
         return []
     with backend.migrating() as session:
-        missing = _missing(session, known)  # another process may have been faster
-        for name, sql in missing:
-            session.script(sql)
-            session.all("record_migration", name=name, checksum=checksum(sql))
+        return apply_missing(session, known)  # another process may have been faster
+
+
+def apply_missing(session: OpenSession, known: list[tuple[str, str]]) -> list[str]:
+    """Apply what is missing in this transaction; answers the names of what was applied."""
+    missing = _missing(session, known)
+    for name, sql in missing:
+        session.script(sql)
+        session.all("record_migration", name=name, checksum=checksum(sql))
     return [name for name, _ in missing]
+
+
+def refuse_others(session: Session, known: list[tuple[str, str]]) -> None:
+    """`StoreVersionError` where the store was made by something else, or by a newer version."""
+    _missing(session, known)
 
 
 class Versioned(Session, Protocol):
@@ -54,6 +67,11 @@ def checksum(sql: str) -> str:
 
 def _missing(session: Session, known: list[tuple[str, str]]) -> list[tuple[str, str]]:
     applied = _applied(session)
+    if MOVED in applied:
+        raise StoreVersionError(
+            f"the jobs of this store were moved to PostgreSQL ({applied[MOVED]}): set url to that"
+            " one; this one is closed, and as it was then"
+        )
     _refuse_newer([name for name, _ in known], list(applied))
     for name, sql in known:
         if name in applied and applied[name] != checksum(sql):

@@ -258,6 +258,10 @@ class _Session:
         self._sql = statements
         self._now = now
 
+    @property
+    def connection(self) -> Connection:
+        return self._connection
+
     def all(self, name: str, /, **values: object) -> list[Row]:
         values["now"] = self._now
         cursor = self._connection.cursor(binary=True)

@@ -342,6 +342,10 @@ class _Session:
         self._sql = sql
         self._now = now
 
+    @property
+    def connection(self) -> "Connection":
+        return self._connection
+
     def all(self, name: str, /, **values: object) -> list[Row]:
         values["now"] = self._now
         self._connection.time_limit.begin()

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import apsw
 
-from seawall.errors import StoreError, StoreUnavailableError
+from seawall.errors import StoreError, StoreUnavailableError, StoreVersionError
 from seawall.store.backend import BadRowError
 
 _NOT_NOW: tuple[tuple[type[apsw.Error], str], ...] = (
@@ -25,6 +25,8 @@ _NOT_EVER: tuple[tuple[type[apsw.Error], str], ...] = (
     (apsw.NotADBError, "is not a SQLite database: name another file"),
     (apsw.CorruptError, "is damaged: restore it from a backup"),
 )
+MOVED = "the jobs of this store were moved to PostgreSQL"
+"""What the database itself says of a job that comes too late: see `moving`."""
 _BAD_ROW = (
     apsw.ConstraintError,
     apsw.TooBigError,
@@ -41,6 +43,8 @@ def our_errors(path: str) -> Iterator[None]:
     try:
         yield
     except _BAD_ROW as error:
+        if MOVED in str(error):
+            raise StoreVersionError(f"{path}: {MOVED}: set url to that store") from None
         raise BadRowError(f"it cannot be stored: {_cause(error)}") from None
     except (apsw.Error, MemoryError) as error:
         for kind, words in _NOT_NOW:
