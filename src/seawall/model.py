@@ -230,6 +230,8 @@ class NewJob:
     """Words to find it by."""
     run: int | None = None
     request_id: str | None = None
+    trace: str | None = None
+    """In which trace it is asked for: see `telemetry.trace_context`."""
     begin: Begin | None = None
     is_plain: ClassVar[bool] = False
     """Whether it is known that there is no more to say of it."""
@@ -259,6 +261,12 @@ class NewJob:
         need_spans(self, "run_after_seconds", "deadline_seconds")
         if self.tags:
             need_tags(self.tags)
+
+    def in_trace(self, trace: str) -> Self:
+        """The same, asked for in this trace. Made by the thousand, as `plain` ones are."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, trace=trace)
+        return made
 
 
 class Usage(NamedTuple):
@@ -303,6 +311,8 @@ class Settlement:
     config: str | None = None
     """Which configuration of its stage it was made with."""
     usage: Usage | None = None
+    span: str | None = None
+    """What stands for it in a trace; nobody links to one that succeeded."""
     is_plain: ClassVar[bool] = False
     """Whether it is known that it succeeded and that there is no more to say of it."""
 

@@ -89,6 +89,7 @@ def new_job(given: NewJob, position: int, lane_id: int, written: Written) -> Val
         "codec": given.codec,
         "arguments": given.arguments,
         "request_id": given.request_id,
+        "trace": given.trace,
         "tags": _json(given.tags) if given.tags else None,
         "worker": None if begin is None else begin.worker,
         "lease": None if begin is None else microseconds(begin.lease_seconds),
@@ -98,7 +99,7 @@ def new_job(given: NewJob, position: int, lane_id: int, written: Written) -> Val
 def plain_job(given: NewJob, lane_id: int) -> Row | None:
     """The columns of `enqueue_plain`, where there is no more to a job than these tell."""
     if given.is_plain:  # a quick look, since most are so
-        return lane_id, given.lane.stage, None, given.codec, given.arguments, None
+        return lane_id, given.lane.stage, None, given.codec, given.arguments, None, given.trace
     if (
         given.key is None
         and not given.tags
@@ -110,7 +111,7 @@ def plain_job(given: NewJob, lane_id: int) -> Row | None:
         and given.begin is None
     ):
         owner, text = given.owner, given.arguments
-        return lane_id, given.lane.stage, owner, given.codec, text, given.request_id
+        return lane_id, given.lane.stage, owner, given.codec, text, given.request_id, given.trace
     return None
 
 
@@ -154,6 +155,7 @@ def settlement(given: Settlement, lane_id: int | None) -> Row:
         given.config,
         *(given.usage or _NOTHING_USED),
         *_named(fault),
+        given.span,
     )
 
 
@@ -192,6 +194,7 @@ def advance(given: Advance, lane_id: int) -> Row:
         given.config,
         given.raw_output,
         *(given.usage or _NOTHING_USED),
+        given.span,
     )
 
 
@@ -210,6 +213,7 @@ def release(given: Release) -> Values:
         "outcome": Outcome.RELEASED,
         "took": None if took is None else microseconds(took),
         "ago": microseconds(given.age_seconds),
+        "span": given.span,
     }
 
 
