@@ -46,6 +46,7 @@ INLINE_WORKER = "inline:"
 
 What was tried under such a name uses up nothing of what the job's own policy allows; `claim` knows
 it by this."""
+LONGEST_TRACE = 600
 LARGEST_TEXT = 16 * 1024 * 1024
 """No arguments and no output may be longer, in characters, whatever a setting allows."""
 
@@ -261,6 +262,8 @@ class NewJob:
         need_spans(self, "run_after_seconds", "deadline_seconds")
         if self.tags:
             need_tags(self.tags)
+        if self.trace is not None:
+            need_trace(self.trace)
 
     def in_trace(self, trace: str) -> Self:
         """The same, asked for in this trace. Made by the thousand, as `plain` ones are."""
@@ -411,6 +414,13 @@ def _need_good_name(field: str, found: str, empty: bool) -> None:
         raise ValueError(f"{field}: found {found!r:.80}, expected at most {MOST_NAME_BYTES} bytes")
     if not found.isprintable():  # neither control characters nor lone surrogates
         raise ValueError(f"{field}: found {found!r:.80}, expected printable characters only")
+
+
+def need_trace(found: str) -> None:
+    """`ValueError` unless this is a short line, as the context of a trace is."""
+    need_text("trace", found)
+    if len(found) > LONGEST_TRACE or not found.isprintable():
+        raise ValueError(f"trace: found {found!r:.80}, expected a trace's context")
 
 
 def need_tags(found: tuple[str, ...]) -> None:

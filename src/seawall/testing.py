@@ -190,6 +190,8 @@ class World:
         work = begun(self.app, claim, lease_seconds=_LEASE_SECONDS, claimed=self.clock.monotonic())
         alone = work.task.is_async
         end = _on_a_loop(work) if alone else without_waiting(carry_out(work, called))
+        if end.span is not None:
+            end.span.tell()
         if (said := work.current.said.progress) is not None:
             done, total, message = said
             progress = Progress(token=claim.token, done=done, total=total, message=message)
