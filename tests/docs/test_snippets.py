@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from seawall.configuration import load
+from tests.support.tracing import no_provider
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -31,7 +32,10 @@ def in_an_empty_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("code", list(snippets("python")))
 def test_a_python_snippet_runs(code, monkeypatch):
     monkeypatch.setattr("seawall.decisions.classify.CLASSIFIER._own", {})
-    exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - the point
+    monkeypatch.setattr("seawall.telemetry.log_hooks._hooks", [])
+    monkeypatch.delenv("SENTRY_DSN", raising=False)
+    with no_provider():
+        exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - the point
 
 
 @pytest.mark.parametrize("code", list(snippets("toml")))

@@ -276,7 +276,8 @@ def asking(
     request_id: str | None = None,
     parent: TraceContext | None = None,
 ) -> Asking:
-    """One job is asked for, in the trace that is current, or for this parent."""
+    """One job is asked for, in the span that is current, or else for this parent."""
+    parent = None if current_context() is not None else parent
     made_by = tracer()
     if made_by is None:
         return _untraced(parent)
