@@ -27,6 +27,8 @@ from seawall.decisions.policy import Policy
 from seawall.decisions.rule import Rule
 from seawall.faults import Fault, FaultCode
 from seawall.store import statements
+from seawall.telemetry.fields import EVERYWHERE, FIELDS
+from seawall.telemetry.span_words import SPANS, Attr
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -127,6 +129,24 @@ def events() -> str:
     return table(("event", "level", "when", "fields"), rows)
 
 
+def event_fields() -> str:
+    known = {**EVERYWHERE, **FIELDS}
+    return table(("field", "what it means"), ((f"`{name}`", known[name]) for name in known))
+
+
+def spans() -> str:
+    rows = ((f"`{f'{w.name} {w.subject}'.strip()}`", w.kind, w.meaning) for w in SPANS)
+    return table(("span", "kind", "what it stands for"), rows)
+
+
+def span_attributes() -> str:
+    rows = (
+        (f"`{attr}`", ", ".join(f"`{word.name}`" for word in attr.spans), attr.meaning)
+        for attr in Attr
+    )
+    return table(("attribute", "of", "what it means"), rows)
+
+
 def commands() -> str:
     from seawall.cli import app  # noqa: PLC0415 - the doors need the terminal's libraries
 
@@ -148,6 +168,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "policies": policies,
     "settings": all_settings,
     "events": events,
+    "event-fields": event_fields,
+    "spans": spans,
+    "span-attributes": span_attributes,
     "commands": commands,
 }
 

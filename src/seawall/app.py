@@ -38,6 +38,8 @@ from seawall.store import (
     open_store,
 )
 from seawall.tasks import Request, Task, UpstreamOf
+from seawall.telemetry import log_hooks
+from seawall.telemetry.log_hooks import LogHook
 from seawall.upstreams import Upstreams
 
 if TYPE_CHECKING:
@@ -337,6 +339,13 @@ class Seawall(Overseeing):
     def on_capture(self, hook: CaptureHook) -> CaptureHook:
         """Have captured output go through the function before it is kept: for what must not be."""
         return self.hooks.add_capture(hook)
+
+    def on_log(self, hook: LogHook) -> LogHook:
+        """Have the fields of every log event go through the function before it is written.
+
+        It answers those that may be: changed, fewer or more. It holds for the whole process.
+        """
+        return log_hooks.add(hook)
 
     # --- asking -------------------------------------------------------------------------------
 

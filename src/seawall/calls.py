@@ -17,11 +17,15 @@ import math
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from seawall.current import maybe_current_job
 from seawall.errors import ArgumentsError, SeawallError, Snooze
 from seawall.model import Token
+from seawall.telemetry.call_span import call_begun
+
+if TYPE_CHECKING:
+    from seawall.telemetry.call_span import CallSpan
 
 PATIENCE_SECONDS = 5.0
 """For how long a call waits in its handler, in all, before the job goes back to the queue."""
@@ -61,6 +65,10 @@ class Caller(Protocol):
         """Whether the right to the call may still be used."""
         ...
 
+    def phase(self, upstream: str) -> str:
+        """What the upstream's breaker is now."""
+        ...
+
     def leave(
         self,
         ticket: Ticket,
@@ -90,6 +98,7 @@ class Call:
         self._ticket: Ticket | None = None
         self._caller: Caller | None = None
         self._began = 0.0
+        self._span: CallSpan | None = None
 
     def reserve(self, **units: float) -> "Call":
         """The same, but for so much of it: `upstream("openai").reserve(tokens=1_500)`."""
@@ -105,7 +114,7 @@ class Call:
             seconds = self._asked(waited)
             time.sleep(seconds or self._begins_in)
             if not seconds and self._stands():
-                return self
+                return self._traced()
             waited += seconds or LATE_SECONDS
 
     async def __aenter__(self) -> Self:
@@ -118,8 +127,18 @@ class Call:
                 self.__exit__(None, stopped, None)
                 raise
             if not seconds and self._stands():
-                return self
+                return self._traced()
             waited += seconds or LATE_SECONDS
+
+    def _traced(self) -> Self:
+        """It begins; where somebody traces, in a span of its own."""
+        job = maybe_current_job()
+        if job is None:
+            return self
+        own = self._ticket is not None and self._ticket.own
+        job.marks_calls |= own or self._caller is None
+        self._span = call_begun(job.id, job.task, self.name, self._caller)
+        return self
 
     @property
     def _begins_in(self) -> float:
@@ -155,6 +174,9 @@ class Call:
         trace: TracebackType | None,
     ) -> None:
         ticket, self._ticket = self._ticket, None
+        span, self._span = self._span, None
+        if span is not None:
+            span.end(error)
         if ticket is not None and self._caller is not None:
             took = time.monotonic() - self._began
             counts = self._caller.leave(ticket, error, took, self._used)

@@ -56,6 +56,10 @@ class CurrentJob:
     """The run that it is an item of."""
     worker: str = ""
     """Who runs it, as history will name it."""
+    trace: str | None = None
+    """In which trace it was asked for, for what its handler asks for where nobody traces."""
+    marks_calls: bool = False
+    """Whether its handler has marked a call at the upstream of its own lane."""
     said: Said = field(default_factory=Said)
     ended: bool = False
     caller: "Any" = None
@@ -188,16 +192,23 @@ def maybe_current_job() -> CurrentJob | None:
 
 
 class made_current:  # noqa: N801 - used as a context manager, once for each attempt
-    """Make it the one that `current_job` finds, until the end of the block."""
+    """Make it the one that `current_job` finds, until the end of the block; with a span, also the
+    one that the code runs in.
+    """
 
-    __slots__ = ("_job", "_token")
+    __slots__ = ("_job", "_span", "_token")
 
-    def __init__(self, job: CurrentJob) -> None:
+    def __init__(self, job: CurrentJob, span: "Any" = None) -> None:
         self._job = job
+        self._span = span
 
     def __enter__(self) -> None:
         self._token = _CURRENT.set(self._job)
+        if self._span is not None:
+            self._span.enter()
 
     def __exit__(self, *_: object) -> None:
+        if self._span is not None:
+            self._span.leave()
         self._job.ended = True
         _CURRENT.reset(self._token)

@@ -17,6 +17,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
+from seawall import spans
 from seawall.app import Seawall
 from seawall.current import LARGEST_CAPTURE, CurrentJob, NoCalls, made_current
 from seawall.decisions.inline import verdict_events
@@ -99,12 +100,21 @@ class Work:
     """What the stage before left, wherever it was kept."""
     use_by: float = math.inf
     """This machine's clock until when its handler may be called."""
+    span: spans.AttemptSpan | None = None
+    """What stands for it in a trace; None where nobody traces."""
 
     def saw(self, fault: Fault | None, *, says_nothing: bool = False) -> bool:
         """Tell how the call ended; whether the attempt counts."""
         if self.witness is None:
             return True
         return self.witness.ended(self, fault, says_nothing=says_nothing)
+
+    @property
+    def breaker(self) -> str | None:
+        """The state of its upstream's breaker, where somebody watches over that."""
+        if self.witness is None or not self.claim.lane.upstream:
+            return None
+        return self.witness.phase(self.claim.lane.upstream)
 
     def is_late(self) -> bool:
         """Whether the right to begin is over."""
@@ -127,6 +137,10 @@ class Witness(Protocol):
 
         Answers whether the attempt counts: one that failed while its upstream is held does not.
         """
+        ...
+
+    def phase(self, upstream: str) -> str:
+        """What the upstream's breaker is now."""
         ...
 
 
@@ -166,6 +180,8 @@ class End(NamedTuple):
 
     write: Ending | Release
     events: Sequence[Event] = ()
+    span: spans.Finish | None = None
+    """What is told in a trace once it is written."""
 
     @property
     def token(self) -> Token:
@@ -193,6 +209,7 @@ def begun(
         owner=claim.owner,
         request_id=claim.request_id,
         deadline_at=claim.deadline_at,
+        trace=claim.trace,
     )
     task = app.tasks[lane.task].at(lane.stage)
     current.stage_name = task.name
@@ -210,9 +227,10 @@ def begun(
 async def carry_out(work: Work, invoke: Invoke) -> End:
     """One attempt: read the arguments, call the handler, and tell what came of it."""
     work.begun = work.app.clock.monotonic()
+    work.span = spans.begun(work)
     came_to: CameTo
     try:
-        with made_current(work.current):
+        with made_current(work.current, work.span):
             if work.claim.input is not None:
                 work.before = await recalled(work.app, work.task, work.claim.input)
             args, kwargs = call_of(work.app, work.claim, work.before)
@@ -232,7 +250,13 @@ async def carry_out(work: Work, invoke: Invoke) -> End:
         del came_to
 
 
-def ended(work: Work, came_to: CameTo) -> End:  # noqa: PLR0911 - one for each way to end
+def ended(work: Work, came_to: CameTo) -> End:
+    """What is to be written about an attempt, by what it came to, and told in its trace."""
+    end = _ended(work, came_to)
+    return end if work.span is None else end._replace(span=work.span.finish(end.write))
+
+
+def _ended(work: Work, came_to: CameTo) -> End:  # noqa: PLR0911 - one for each way to end
     """What is to be written about an attempt, by what it came to.
 
     Every attempt has an end: where even telling it breaks, in a hook or a classifier of the
@@ -286,7 +310,7 @@ def _stopped(work: Work, why: Stop) -> End:
             work, Fault(FaultCode.EXPIRED, "its deadline passed while it ran", ambiguous=True)
         )
     return End(
-        Release(token=work.claim.token, duration_seconds=work.elapsed()),
+        Release(token=work.claim.token, duration_seconds=work.elapsed(), span=_span_text(work)),
         [_event(work, JobReleased, State.QUEUED)],
     )
 
@@ -358,6 +382,7 @@ def _done(work: Work, value: Encoded) -> End:
         raw_output=None if said.raw_output is None else _kept(work, said.raw_output),
         config=work.task.config,
         usage=said.usage,
+        span=_span_text(work),
     )
     if not LOGGER.isEnabledFor(JobAdvanced.level):  # made by the thousand
         return End(write)
@@ -404,8 +429,14 @@ def _settlement(work: Work, outcome: Outcome, **more: Any) -> Settlement:
         duration_seconds=work.elapsed(),
         config=work.task.config,
         usage=said.usage,
+        span=_span_text(work),
         **more,
     )
+
+
+def _span_text(work: Work) -> str | None:
+    """What the attempts after it are linked to."""
+    return None if work.span is None else work.span.text
 
 
 def _kept(work: Work, raw_output: str) -> str | None:
@@ -523,6 +554,8 @@ def _facts(work: Work, policy: Policy, fault: Fault, state: State) -> dict[str, 
         "state": state,
         "attempt": work.current.attempt,
         "max_attempts": policy.max_attempts,
+        "upstream": work.claim.lane.upstream or None,
+        "breaker": work.breaker,
         "policy": policy.id,
         "duration_ms": round(work.elapsed() * 1_000),
         "request_id": work.claim.request_id,

@@ -21,6 +21,8 @@ from seawall.runs import Run
 from seawall.standings import Terms, revised
 from seawall.store import NewRun, RunStop, Taken
 from seawall.store.values import MOST_ROWS
+from seawall.telemetry.span_words import Attr
+from seawall.telemetry.tracing import asking_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,16 +50,25 @@ class Feed:
         self._queue = queue
         self._priority = priority
         self._run_id = 0
+        self._trace: str | None = None
         self._lanes: dict[str, Lane] = {}
 
     def run(self, items: "Iterable[Any] | str | PathLike[str]", *, name: str, terms: Terms) -> Run:
         """Begin the run, or go on with it; write every item that is not there; seal it."""
         found = items_of(items)
-        store = self._app.store
         self._run_id = self._begun(name, terms)
-        conflicts, first = 0, ""
-        left = self._jobs(found)
+        with asking_many(run=self._run_id) as traced:
+            self._trace = traced.trace
+            traced.say({Attr.BATCH: self._fed(found, name)})
+        return Run(self._app, self._run_id)
+
+    def _fed(self, items: Iterator[Any], name: str) -> int:
+        """Write every item that is not there, and seal the run; how many there are."""
+        store = self._app.store
+        conflicts, first, count = 0, "", 0
+        left = self._jobs(items)
         while batch := list(islice(left, MOST_ROWS)):
+            count += len(batch)
             for job, answer in zip(batch, store.enqueue(batch), strict=True):
                 if answer.taken is Taken.CONFLICT:
                     conflicts += 1
@@ -73,7 +84,7 @@ class Feed:
                 f"run {name}: {conflicts:,} items were left out, because another has their"
                 f" key; the first: {first}; give items keys that differ: key=…"
             )
-        return Run(self._app, self._run_id)
+        return count
 
     def _was_cancelled(self) -> bool:
         kept = self._app.store.run(self._run_id)
@@ -116,6 +127,7 @@ class Feed:
                 key=key,
                 owner=self._owner,
                 run=self._run_id,
+                trace=self._trace,
             )
 
     def _lane(self, upstream: str) -> Lane:

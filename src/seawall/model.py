@@ -46,6 +46,7 @@ INLINE_WORKER = "inline:"
 
 What was tried under such a name uses up nothing of what the job's own policy allows; `claim` knows
 it by this."""
+LONGEST_TRACE = 600
 LARGEST_TEXT = 16 * 1024 * 1024
 """No arguments and no output may be longer, in characters, whatever a setting allows."""
 
@@ -234,6 +235,8 @@ class NewJob:
     request_id: str | None = None
     parent: int | None = None
     """The job whose handler asks for it."""
+    trace: str | None = None
+    """In which trace it is asked for: see `telemetry.trace_context`."""
     begin: Begin | None = None
     is_plain: ClassVar[bool] = False
     """Whether it is known that there is no more to say of it."""
@@ -266,6 +269,14 @@ class NewJob:
         if self.parent is not None:
             good = type(self.parent) is int and 0 < self.parent < 2**63
             _need(good, f"parent: found {self.parent!r:.80}, expected the number of a job")
+        if self.trace is not None:
+            need_trace(self.trace)
+
+    def in_trace(self, trace: str) -> Self:
+        """The same, asked for in this trace. Made by the thousand, as `plain` ones are."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, trace=trace)
+        return made
 
 
 class Usage(NamedTuple):
@@ -310,6 +321,8 @@ class Settlement:
     config: str | None = None
     """Which configuration of its stage it was made with."""
     usage: Usage | None = None
+    span: str | None = None
+    """What stands for it in a trace; nobody links to one that succeeded."""
     is_plain: ClassVar[bool] = False
     """Whether it is known that it succeeded and that there is no more to say of it."""
 
@@ -408,6 +421,13 @@ def _need_good_name(field: str, found: str, empty: bool) -> None:
         raise ValueError(f"{field}: found {found!r:.80}, expected at most {MOST_NAME_BYTES} bytes")
     if not found.isprintable():  # neither control characters nor lone surrogates
         raise ValueError(f"{field}: found {found!r:.80}, expected printable characters only")
+
+
+def need_trace(found: str) -> None:
+    """`ValueError` unless this is a short line, as the context of a trace is."""
+    need_text("trace", found)
+    if len(found) > LONGEST_TRACE or not found.isprintable():
+        raise ValueError(f"trace: found {found!r:.80}, expected a trace's context")
 
 
 def need_tags(found: tuple[str, ...]) -> None:

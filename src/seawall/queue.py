@@ -8,6 +8,7 @@ with the end of its attempt, so that an attempt that lost its lease can ask for 
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +19,8 @@ from seawall.model import Begin, NewJob
 from seawall.store import Enqueued, Taken, aenqueue_beside, enqueue_beside
 from seawall.store.values import MOST_ROWS
 from seawall.tasks import Request
+from seawall.telemetry.span_words import Attr
+from seawall.telemetry.tracing import Asking, asking, asking_many
 
 if TYPE_CHECKING:
     from seawall.app import Seawall
@@ -36,49 +39,62 @@ class Queue:
 
     def ask(self, request: Request[R]) -> JobHandle[R]:
         """Ask for one job."""
-        return self._handles([request], self._asked([request]))[0]
+        with _asking(request) as traced:
+            answers = self._asked([request], traced.trace)
+            traced.of(answers[0].job_id)
+            return self._handles([request], answers)[0]
 
     async def aask(self, request: Request[R]) -> JobHandle[R]:
         """The async twin of `ask`."""
         connection = request.options.connection
         if connection is None:
             return await self._in_a_thread(self.ask, request)
-        answers = await aenqueue_beside(
-            self._app.settings.url,
-            connection,
-            self._new_jobs([request]),
-            clock=self._app.given_clock,
-            store=lambda: self._app.store,
-        )
-        return self._handles([request], answers)[0]
+        with _asking(request) as traced:
+            answers = await aenqueue_beside(
+                self._app.settings.url,
+                connection,
+                self._new_jobs([request], traced.trace),
+                clock=self._app.given_clock,
+                store=lambda: self._app.store,
+            )
+            traced.of(answers[0].job_id)
+            return self._handles([request], answers)[0]
 
-    def begin(self, request: Request[R], begin: Begin | None) -> JobHandle[R]:
-        """Ask for one job that its caller runs at once or, without `begin`, leaves to workers."""
+    def begin(self, request: Request[R], begin: Begin | None) -> tuple[JobHandle[R], str | None]:
+        """Ask for one job that its caller runs at once or, without `begin`, leaves to workers.
+
+        Answers also in which trace that was.
+        """
         _need_no_import()
-        (new_job,) = self._new_jobs([request])
-        if begin is not None:
-            new_job = replace(new_job, begin=begin)
-        return self._handles([request], self._app.store.enqueue([new_job]))[0]
+        with _asking(request) as traced:
+            (new_job,) = self._new_jobs([request], traced.trace)
+            if begin is not None:
+                new_job = replace(new_job, begin=begin)
+            answers = self._app.store.enqueue([new_job])
+            traced.of(answers[0].job_id)
+            return self._handles([request], answers)[0], new_job.trace
 
     def ask_many(self, requests: Iterable[Request[R]]) -> list[JobHandle[R]]:
         """Ask for many jobs, in batches."""
         handles: list[JobHandle[R]] = []
         troubles: list[SeawallError] = []
-        for batch, answers in self._asked_in_turn(iter(requests)):
-            handles += self._handles(batch, answers, troubles)
+        with asking_many() as traced:
+            for batch, answers in self._asked_in_turn(iter(requests), traced.trace):
+                handles += self._handles(batch, answers, troubles)
+            traced.say({Attr.BATCH: len(handles)})
         if troubles:
             many = f"{len(troubles):,} of {len(handles):,} jobs were not enqueued, the others were"
             raise KeyConflictError(f"{many}; the first: {troubles[0]}")
         return handles
 
     def _asked_in_turn(
-        self, left: Iterator[Request[R]]
+        self, left: Iterator[Request[R]], trace: str | None
     ) -> Iterator[tuple[list[Request[R]], list[Enqueued]]]:
         """Batch by batch; while the store writes a long one, the next is made ready."""
         before: tuple[list[Request[R]], Writing] | None = None
         try:
             while batch := list(islice(left, MOST_ROWS)):
-                begin = self._made_ready(batch)
+                begin = self._made_ready(batch, trace)
                 answers = [] if before is None else before[1].answers()
                 done, before = before, (batch, begin())
                 if done is not None:
@@ -89,13 +105,13 @@ class Queue:
             if before is not None:
                 before[1].end()  # nothing is under way any more when this is over
 
-    def _made_ready(self, batch: list[Request[R]]) -> Callable[[], "Writing"]:
+    def _made_ready(self, batch: list[Request[R]], trace: str | None) -> Callable[[], "Writing"]:
         """What begins to write the batch, in a thread where it is long and bound to nothing."""
         bound = maybe_current_job() is not None or self._app.in_transaction
         if bound or len(batch) < MOST_ROWS or any(r.options.connection for r in batch):
-            return lambda: Writing(self._asked, batch)
+            return lambda: Writing(partial(self._asked, trace=trace), batch)
         _need_no_import()
-        new_jobs = self._new_jobs(batch)
+        new_jobs = self._new_jobs(batch, trace)
         return lambda: Writing(self._app.store.enqueue, new_jobs, beside=True)
 
     async def aask_many(self, requests: Iterable[Request[R]]) -> list[JobHandle[R]]:
@@ -109,9 +125,9 @@ class Queue:
             return ask(given)  # kept in memory, or in this thread's transaction
         return await asyncio.to_thread(ask, given)
 
-    def _asked(self, requests: list[Request[R]]) -> list[Enqueued]:
+    def _asked(self, requests: list[Request[R]], trace: str | None) -> list[Enqueued]:
         app = self._app
-        new_jobs = self._new_jobs(requests)
+        new_jobs = self._new_jobs(requests, trace)
         connections = {id(c): c for r in requests if (c := r.options.connection) is not None}
         if not connections:
             current = maybe_current_job()
@@ -131,7 +147,7 @@ class Queue:
             store=lambda: app.store,
         )
 
-    def _new_jobs(self, requests: Iterable[Request[Any]]) -> list[NewJob]:
+    def _new_jobs(self, requests: Iterable[Request[Any]], trace: str | None) -> list[NewJob]:
         """What the store is asked to keep; what a job asks for is part of its own request."""
         jobs = []
         for request in requests:
@@ -143,6 +159,10 @@ class Queue:
                 raise ArgumentsError(f"{request.task.name}: is a task of another application")
             jobs.append(request.new_job())
         current = maybe_current_job()
+        if trace is None and current is not None:
+            trace = current.trace  # so that a worker that does not trace breaks no trace
+        if trace is not None:
+            jobs = [job.in_trace(trace) for job in jobs]
         if current is None:
             return jobs
         asked = current.request_id
@@ -206,6 +226,15 @@ class Writing:
         if self._error is not None:
             raise self._error
         return self._answers
+
+
+def _asking(request: Any) -> Asking:
+    """One job is asked for, in a trace where anybody traces."""
+    if not isinstance(request, Request):
+        return Asking()
+    options = request.options
+    queue = request.task.queue if options.queue is None else options.queue
+    return asking(request.task.name, queue, request_id=options.request_id)
 
 
 def _need_no_import() -> None:

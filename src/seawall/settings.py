@@ -34,6 +34,7 @@ class Bounds:
     minimum: float = -math.inf
     maximum: float = math.inf
     starts: tuple[str, ...] = ()
+    one_of: tuple[str, ...] = ()
 
 
 def _setting(default: Value, help_: str, bounds: Bounds) -> Any:
@@ -157,6 +158,16 @@ class Settings:
         "How long somebody stays signed in to the pages of `seawall serve`.",
         Bounds("a number of seconds from 60 to 31536000", 60.0, 31_536_000.0),
     )
+    log_format: str = _setting(
+        "text",
+        "How `seawall worker` and `seawall serve` log: lines for people, or a JSON object a line.",
+        Bounds("text or json", one_of=("text", "json")),
+    )
+    log_level: str = _setting(
+        "info",
+        "What they leave out of the log: anything below. debug shows every job and request.",
+        Bounds("debug, info, warning or error", one_of=("debug", "info", "warning", "error")),
+    )
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
     def described(self) -> list[tuple[str, str, str]]:
@@ -250,6 +261,7 @@ def _checked(name: str, found: object, source: str) -> Value:
         good = bounds.minimum <= value <= bounds.maximum
     if good and isinstance(value, str):
         good = bool(value.strip()) and (not bounds.starts or value.startswith(bounds.starts))
+        good = good and (not bounds.one_of or value in bounds.one_of)
     if not good:
         shown = _shown(name, repr(found))[:100]
         is_table = name == "policy" and isinstance(found, Mapping)

@@ -191,6 +191,8 @@ class World:
         work.current.worker = _ME
         alone = work.task.is_async
         end = _on_a_loop(work) if alone else without_waiting(carry_out(work, called))
+        if end.span is not None:
+            end.span.tell()
         if (said := work.current.said.progress) is not None:
             done, total, message = said
             progress = Progress(token=claim.token, done=done, total=total, message=message)

@@ -1,5 +1,6 @@
 """Every command, setting, event, fault code and preset is documented."""
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import typer
 import seawall
 from seawall import FaultCode, presets, settings, states, telemetry
 from seawall.cli import app
+from seawall.telemetry.fields import EVERYWHERE, FIELDS
+from seawall.telemetry.span_words import SPANS, Attr
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -36,12 +39,38 @@ def commands(path, command):
         ("policies.md", [f"### `{name}`" for name in presets.names()]),
         ("settings.md", [f"`{settings.variable(name)}`" for name in settings.names()]),
         ("events.md", [f"`{event.name}`" for event in telemetry.EVENTS]),
+        ("events.md", [f"| `{name}` |" for name in (*FIELDS, *EVERYWHERE)]),
+        ("tracing.md", [f"| `{' '.join(w[:2]).strip()}` |" for w in SPANS]),
+        ("tracing.md", [f"| `{attr}` |" for attr in Attr]),
         ("commands.md", [*commands("seawall", typer.main.get_command(app))][1:]),
     ],
 )
 def test_nothing_is_left_out(page, words):
     text = (ROOT / "docs" / page).read_text("utf-8")
     assert [word for word in words if word not in text] == []
+
+
+def test_every_field_of_every_event_has_a_meaning_and_no_other():
+    said = {field.name for event in telemetry.EVENTS for field in dataclasses.fields(event)}
+    assert said == set(FIELDS)
+    assert not said & set(EVERYWHERE)
+    assert all(meaning.endswith(".") for meaning in (*FIELDS.values(), *EVERYWHERE.values()))
+
+
+def test_every_flag_that_stands_for_a_setting_has_its_name():
+    """What a command can be told, the environment and the file can say as well."""
+    known = {settings.flag(name) for name in settings.names()}
+    for name in ("worker", "serve"):
+        command = typer.main.get_command(app).commands[name]
+        flags = {flag for each in command.params for flag in each.opts}
+        assert flags - known == NOT_SETTINGS[name]
+
+
+NOT_SETTINGS = {
+    "worker": {"--app", "--queues", "--processes", "--drain", "--config", "--supervised"},
+    "serve": {"--app", "--dev-no-auth", "--config"},
+}
+"""What is about one start of the command, not about the application."""
 
 
 def test_every_event_class_is_listed():

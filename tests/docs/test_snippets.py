@@ -13,6 +13,7 @@ import pytest
 from seawall.__main__ import main
 from seawall.configuration import load
 from seawall.simulate import load_scenario
+from tests.support.tracing import no_provider
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -65,7 +66,10 @@ def test_a_python_snippet_runs(code, files, tmp_path, monkeypatch, importable):
         (tmp_path / name).write_text(content, "utf-8")
     monkeypatch.setattr("seawall.decisions.classify.CLASSIFIER._own", {})
     monkeypatch.setattr(sys, "argv", ["snippet"])
-    exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - the point
+    monkeypatch.setattr("seawall.telemetry.log_hooks._hooks", [])
+    monkeypatch.delenv("SENTRY_DSN", raising=False)
+    with no_provider():
+        exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - the point
 
 
 @pytest.mark.parametrize(("code", "files"), list(snippets("toml")))

@@ -66,6 +66,8 @@ MORE = {
         "succeeded": 7, "skipped": 0, "failed": 1, "cancelled": 0,
     },
     "upkeep_failed": {"chore": "prune", "message": "broke"},
+    "tracing_on": {"endpoint": "http://collector:4318"},
+    "tracing_off": {"reason": "OpenTelemetry is not installed"},
     "hook_failed": {"job": 7, "hook": "sentry", "message": "broke"},
     "server_started": {"host": "127.0.0.1", "port": 8080, "auth": "tokens"},
     "server_stopping": {"grace_seconds": 30.0},

@@ -13,6 +13,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from seawall.redact import without_secrets
+from seawall.settings import Settings
+from seawall.telemetry.event import trace_fields
+from seawall.telemetry.log_hooks import passed
 
 OTHERS = "log"
 """The event of a record that is not one of ours."""
@@ -39,11 +42,11 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         time = _time(record).replace(tzinfo=None).isoformat(" ", "milliseconds")
-        line = record.getMessage()
+        line, rest = record.getMessage(), ""
         if not hasattr(record, "seawall"):
-            line = f"{record.name}: {_cleaned(line)}"
-        trace = _trace(record)
-        rest = f"\n{trace}" if trace else ""
+            said = _of_others(record)
+            line = f"{said.get('logger', OTHERS)}: {said.get('message', '')}"
+            rest = f"\n{said['traceback']}" if "traceback" in said else ""
         return f"{time}Z {record.levelname:<7} {line}{rest}"
 
 
@@ -55,33 +58,42 @@ class JsonFormatter(logging.Formatter):
             "time": _time(record).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
         }
-        fields = getattr(record, "seawall", None)
-        if isinstance(fields, dict):
-            said |= fields
-        else:
-            message = _cleaned(record.getMessage())
-            said |= {"event": OTHERS, "logger": record.name, "message": message}
-        if trace := _trace(record):
-            said["traceback"] = trace
+        found = getattr(record, "seawall", None)
+        fields = found if isinstance(found, dict) else _of_others(record)
+        said |= {name: value for name, value in fields.items() if name not in said}
         return json.dumps(said, ensure_ascii=False, default=str)
 
 
 @contextmanager
-def shown(style: LogFormat, level: LogLevel) -> Iterator[None]:
-    """Log to standard error until the end of the block; warnings of Python, too."""
+def shown(settings: Settings) -> Iterator[LogFormat]:
+    """Log to standard error until the end of the block, as the settings say; warnings, too."""
+    style = LogFormat(settings.log_format)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if style is LogFormat.JSON else TextFormatter())
     root = logging.getLogger()
     before = root.level
     root.addHandler(handler)
-    root.setLevel(level.name)
+    root.setLevel(LogLevel(settings.log_level).name)
     logging.captureWarnings(capture=True)
     try:
-        yield
+        yield style
     finally:
         logging.captureWarnings(capture=False)
         root.setLevel(before)
         root.removeHandler(handler)
+
+
+def _of_others(record: logging.LogRecord) -> dict[str, object]:
+    """What another logger said, in fields, as the application's hooks leave them."""
+    fields: dict[str, object] = {
+        "event": OTHERS,
+        "logger": record.name,
+        "message": _cleaned(record.getMessage()),
+        **trace_fields(),
+    }
+    if trace := _trace(record):
+        fields["traceback"] = trace
+    return passed(fields)
 
 
 def _time(record: logging.LogRecord) -> datetime:

@@ -11,7 +11,7 @@ from seawall.cli.logs import LogFormat, LogLevel
 from seawall.cli.show import ConfigFile
 from seawall.errors import ConfigurationError
 from seawall.redact import one_line
-from seawall.settings import PREFIX
+from seawall.telemetry.otlp import exported
 
 EXAMPLE = "Example: [bold]seawall serve --app jobs:app --port 8080[/bold]"
 
@@ -34,15 +34,13 @@ def serve(
     url: Url = None,
     config: ConfigFile = None,
     log_format: Annotated[
-        LogFormat,
-        typer.Option(
-            envvar=PREFIX + "LOG_FORMAT", help="Lines for people, or a JSON object a line."
-        ),
-    ] = LogFormat.TEXT,
+        LogFormat | None,
+        typer.Option(help="Lines for people, or a JSON object a line. Default: text."),
+    ] = None,
     log_level: Annotated[
-        LogLevel,
-        typer.Option(envvar=PREFIX + "LOG_LEVEL", help="debug shows every request."),
-    ] = LogLevel.INFO,
+        LogLevel | None,
+        typer.Option(help="debug shows every request. Default: info."),
+    ] = None,
 ) -> None:
     """Serve the application's jobs over HTTP until told to stop.
 
@@ -58,13 +56,15 @@ def serve(
             f" ({one_line(str(error))})"
         ) from None
     with apps.configured_by(config):
-        found = apps.needed(app, url=url, host=host, port=port)
-        with logs.shown(log_format, log_level):
+        flags = {"url": url, "host": host, "port": port}
+        found = apps.needed(app, **flags, log_format=log_format, log_level=log_level)
+        with logs.shown(found.settings) as style:
             try:
                 server = Server(found, open_to_anybody=dev_no_auth)
                 for number in (signal.SIGTERM, signal.SIGINT):
                     signal.signal(number, lambda *_: server.stop())
-                server.run(_welcome(log_format, dev_no_auth))
+                with exported():
+                    server.run(_welcome(style, dev_no_auth))
             finally:
                 found.close()
 

@@ -17,8 +17,8 @@ from seawall.cli.logs import LogFormat, LogLevel
 from seawall.cli.show import AsJson, ConfigFile
 from seawall.errors import ConfigurationError
 from seawall.model import need_name
-from seawall.settings import PREFIX
 from seawall.store import Present
+from seawall.telemetry.otlp import exported
 from seawall.why import ALIVE_SECONDS
 from seawall.worker.supervise import (
     SUPERVISED,
@@ -79,15 +79,13 @@ def worker(  # noqa: PLR0917 - Typer turns each into an option
         typer.Option(metavar="S", help="How often it looks for jobs when nobody told it of any."),
     ] = None,
     log_format: Annotated[
-        LogFormat,
-        typer.Option(
-            envvar=PREFIX + "LOG_FORMAT", help="Lines for people, or a JSON object a line."
-        ),
-    ] = LogFormat.TEXT,
+        LogFormat | None,
+        typer.Option(help="Lines for people, or a JSON object a line. Default: text."),
+    ] = None,
     log_level: Annotated[
-        LogLevel,
-        typer.Option(envvar=PREFIX + "LOG_LEVEL", help="debug shows every job that succeeds."),
-    ] = LogLevel.INFO,
+        LogLevel | None,
+        typer.Option(help="debug shows every job that succeeds. Default: info."),
+    ] = None,
     supervised: Annotated[bool, typer.Option(SUPERVISED, hidden=True)] = False,
 ) -> None:
     """Run the application's jobs until told to stop.
@@ -103,12 +101,14 @@ def worker(  # noqa: PLR0917 - Typer turns each into an option
         "lease_seconds": lease_seconds,
         "grace_seconds": grace_seconds,
         "poll_seconds": poll_seconds,
+        "log_format": log_format,
+        "log_level": log_level,
     }
     with apps.configured_by(config):
         found = apps.needed(app, **flags)
         made = Worker(found, queues=_named(queues), drain=drain)
-        with logs.shown(log_format, log_level):
-            if log_format is LogFormat.TEXT and not supervised:
+        with logs.shown(found.settings) as style:
+            if style is LogFormat.TEXT and not supervised:
                 typer.echo(_welcome(made, processes), err=True)
             if processes == 1:
                 code = _work(found, made, supervised=supervised)
@@ -118,8 +118,6 @@ def worker(  # noqa: PLR0917 - Typer turns each into an option
                         **flags,
                         "app": app,
                         "queues": queues,
-                        "log_format": log_format,
-                        "log_level": log_level,
                     }
                 )
                 code = _supervise(
@@ -135,7 +133,8 @@ def _work(app: Seawall, worker: Worker, *, supervised: bool) -> int:
             # One that was told to stop already must not be hurried by it.
             when_supervisor_is_gone(lambda: None if worker.core.stopping else worker.stop())
         try:
-            return 0 if worker.run() else NOT_WRITTEN
+            with exported():
+                return 0 if worker.run() else NOT_WRITTEN
         finally:
             app.close()
 

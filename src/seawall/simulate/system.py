@@ -52,6 +52,7 @@ from seawall.store.ledger import Ledger
 from seawall.store.migrate import bring_up
 from seawall.store.sqlite import SqliteBackend
 from seawall.telemetry import LOGGER
+from seawall.telemetry.tracing import untraced
 from seawall.worker.beats import BEATS_IN_A_LEASE
 from seawall.worker.events import (
     Woken,
@@ -232,7 +233,7 @@ class System:
         """Live until every job has ended; `BrokenPromiseError` where something did not hold."""
         with self.backend.lending() as (connection, _):
             pass
-        with self.app.replaced(self.store, self.clock, self.dice):
+        with untraced(), self.app.replaced(self.store, self.clock, self.dice):
             self._ask_for_jobs()
             connection.exec_trace = self._passing
             for _ in range(WORKERS):

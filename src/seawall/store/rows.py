@@ -89,6 +89,7 @@ def new_job(given: NewJob, position: int, lane_id: int, written: Written) -> Val
         "codec": given.codec,
         "arguments": given.arguments,
         "request_id": given.request_id,
+        "trace": given.trace,
         "tags": _json(given.tags) if given.tags else None,
         "worker": None if begin is None else begin.worker,
         "lease": None if begin is None else microseconds(begin.lease_seconds),
@@ -99,7 +100,8 @@ def new_job(given: NewJob, position: int, lane_id: int, written: Written) -> Val
 def plain_job(given: NewJob, lane_id: int) -> Row | None:
     """The columns of `enqueue_plain`, where there is no more to a job than these tell."""
     if given.is_plain:  # a quick look, since most are so
-        return lane_id, given.lane.stage, None, given.codec, given.arguments, None, None
+        text = given.arguments
+        return lane_id, given.lane.stage, None, given.codec, text, None, given.trace, None
     if (
         given.key is None
         and not given.tags
@@ -111,7 +113,7 @@ def plain_job(given: NewJob, lane_id: int) -> Row | None:
         and given.begin is None
     ):
         owner, text = given.owner, given.arguments
-        asker = given.request_id, given.parent
+        asker = given.request_id, given.trace, given.parent
         return lane_id, given.lane.stage, owner, given.codec, text, *asker
     return None
 
@@ -156,6 +158,7 @@ def settlement(given: Settlement, lane_id: int | None) -> Row:
         given.config,
         *(given.usage or _NOTHING_USED),
         *_named(fault),
+        given.span,
     )
 
 
@@ -194,6 +197,7 @@ def advance(given: Advance, lane_id: int) -> Row:
         given.config,
         given.raw_output,
         *(given.usage or _NOTHING_USED),
+        given.span,
     )
 
 
@@ -212,6 +216,7 @@ def release(given: Release) -> Values:
         "outcome": Outcome.RELEASED,
         "took": None if took is None else microseconds(took),
         "ago": microseconds(given.age_seconds),
+        "span": given.span,
     }
 
 

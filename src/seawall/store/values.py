@@ -121,6 +121,10 @@ class Claim(NamedTuple):
     """What the stage before left; None at the first stage."""
     history: str | None = None
     """What its earlier attempts at this stage, in this cycle, came to; `earlier` reads it."""
+    trace: str | None = None
+    """In which trace it was asked for."""
+    span: str | None = None
+    """What stands in a trace for the attempt before this one."""
 
 
 class Earlier(NamedTuple):
@@ -173,6 +177,8 @@ class Advance:
     config: str | None = None
     """Which configuration of its stage it was made with."""
     usage: Usage | None = None
+    span: str | None = None
+    """What stands for it in a trace."""
 
     def __post_init__(self) -> None:
         need_spans(self, "duration_seconds", "age_seconds")
@@ -195,6 +201,8 @@ class Release:
     token: Token
     duration_seconds: float | None = None
     age_seconds: float = 0.0
+    span: str | None = None
+    """What stands for it in a trace."""
 
     def __post_init__(self) -> None:
         need_spans(self, "duration_seconds", "age_seconds")

@@ -19,6 +19,7 @@ from seawall.execute import End, Ruling, Stop, Work, begun
 from seawall.faults import Fault
 from seawall.jobs import JobHandle
 from seawall.model import Begin, Lane, Settlement, Token
+from seawall.spans import handed_over
 from seawall.states import State
 from seawall.store import Advance, Answer, Claim, Ending, Release, Result
 from seawall.sync_path.handlers import Limit
@@ -87,6 +88,8 @@ class Call(Generic[R]):
         """The lease in our hands, as long as nothing was written about its end."""
         self._work: Work | None = None
         """The attempt that was begun under it."""
+        self._trace: str | None = None
+        """In which trace it was asked for."""
         self._asking: Future[Any] | None = None
         """What was asked aside last."""
 
@@ -141,7 +144,7 @@ class Call(Generic[R]):
         lane = self._lane = new_job.lane
         turn = self._path.turn(lane)
         if isinstance(turn, NoTurn):
-            self._job = self._path.queue.begin(request, None)
+            self._job, self._trace = self._path.queue.begin(request, None)
             if not self._job.created:
                 return self._as_it_is()
             return self._handed_over(turn.reason, turn.seconds)
@@ -150,7 +153,7 @@ class Call(Generic[R]):
         lease = self._new_lease()
         try:
             begin = Begin(worker=self._path.id, lease_seconds=lease)
-            self._job = self._path.queue.begin(request, begin)
+            self._job, self._trace = self._path.queue.begin(request, begin)
         except BaseException:
             self._spare_turn()
             raise
@@ -163,6 +166,7 @@ class Call(Generic[R]):
         claim = Claim(
             self._held, lane, 0, 0, 0, now, now + timedelta(seconds=lease), deadline, None,
             new_job.owner, new_job.codec, new_job.arguments, new_job.request_id, None,
+            trace=self._trace,
         )  # fmt: skip
         return self._next(claim)
 
@@ -333,18 +337,21 @@ class Call(Generic[R]):
     def _handed_over(self, reason: str, seconds: float) -> HandedOver[R]:
         self._spare_turn()
         lane = self._lane
-        emit(
-            JobHandedOver(
-                job=self._job.id,
-                task=lane.task,
-                stage=lane.stage,
-                state=State.QUEUED,
-                attempt=self._made,
-                request_id=self._request.options.request_id,
-                reason=reason,
-                delay_ms=round(seconds * 1_000),
-            )
+        context = handed_over(
+            self._trace, lane.task, job_id=self._job.id, stage=lane.stage, attempt=self._made,
+            reason=reason, delay_seconds=seconds,
+        )  # fmt: skip
+        event = JobHandedOver(
+            job=self._job.id,
+            task=lane.task,
+            stage=lane.stage,
+            state=State.QUEUED,
+            attempt=self._made,
+            request_id=self._request.options.request_id,
+            reason=reason,
+            delay_ms=round(seconds * 1_000),
         )
+        emit(event, context=context)
         return HandedOver(self._job, seconds)
 
     def _as_it_is(self) -> Answered[R]:

@@ -30,6 +30,8 @@ class Ends:
                 answer = self._write(work, end.write)
             except StoreUnavailableError as error:
                 if self._app.clock.monotonic() >= until:
+                    if end.span is not None:
+                        end.span.tell(lost=True)
                     raise StoreUnavailableError(
                         f"job {end.token.job_id}: its end could not be written, so workers will do"
                         f" it again: {error}"
@@ -42,11 +44,7 @@ class Ends:
             if refused:
                 raise StoreError(f"job {end.token.job_id}: cannot be settled: {answer.reason}")
             end, refused = cannot_be_stored(work, answer.reason), True
-        if answer.result is Result.LOST:
-            _tell_lost(work)
-        else:
-            for event in end.events:
-                emit(event)
+        _tell(work, end, lost=answer.result is Result.LOST)
         if work.claim.lane.upstream:
             self.look_after_upstreams()
         return end.write, answer
@@ -76,6 +74,18 @@ class Ends:
             self._governor.attend(0, looking=False)
         except StoreError:
             return  # what was written stands, and the next one looks again
+
+
+def _tell(work: Work, end: End, *, lost: bool) -> None:
+    """Say what came of an attempt, now that it is written, or that it never will be."""
+    if lost:
+        _tell_lost(work)
+    else:
+        context = None if end.span is None else end.span.context
+        for event in end.events:
+            emit(event, context=context)
+    if end.span is not None:
+        end.span.tell(lost=lost)
 
 
 def _tell_lost(work: Work) -> None:

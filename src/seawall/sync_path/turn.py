@@ -34,6 +34,10 @@ class Turn:
         """The call has ended, so; whether the attempt counts. Only the first word is heard."""
         return self._end(fault, work.elapsed(), says_nothing=says_nothing)
 
+    def phase(self, upstream: str) -> str:
+        """What the upstream's breaker is now."""
+        return self._inside.phase(upstream)
+
     def give_back(self) -> None:
         """It is not used, or what came of it cannot be told any more."""
         self._end(None, 0.0, says_nothing=True)

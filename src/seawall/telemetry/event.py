@@ -5,6 +5,10 @@ import logging
 from dataclasses import dataclass
 from typing import ClassVar
 
+from seawall.telemetry import log_hooks
+from seawall.telemetry.trace_context import TraceContext
+from seawall.telemetry.tracing import current_context
+
 LOGGER = logging.getLogger("seawall")
 LOGGER.addHandler(logging.NullHandler())
 
@@ -33,16 +37,30 @@ def _field_names(event: Event) -> tuple[str, ...]:
     return _FIELDS.setdefault(event.name, names)
 
 
-def emit(event: Event, logger: logging.Logger = LOGGER) -> None:
-    """Log the event, if anyone listens at its level."""
+def emit(
+    event: Event, logger: logging.Logger = LOGGER, *, context: TraceContext | None = None
+) -> None:
+    """Log the event, if anyone listens at its level: without secrets, as the hooks leave it.
+
+    It is said in the span that is current, or in the one of `context`.
+    """
     if not logger.isEnabledFor(event.level):
         return
-    fields = event.fields()
-    words = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
-    extra = {"seawall": {"event": event.name, **fields}}
+    fields = log_hooks.cleaned(event.fields())
+    fields = log_hooks.passed({"event": event.name, **fields, **trace_fields(context)})
+    words = " ".join(f"{name}={_shown(value)}" for name, value in fields.items() if name != "event")
+    extra = {"seawall": fields}
     # As `logger.log` does, but for looking up who called it: it is always this line.
     what = (logger.name, event.level, __file__, 0, "%s %s", (event.name, words), None)
     logger.handle(logger.makeRecord(*what, "emit", extra))
+
+
+def trace_fields(context: TraceContext | None = None) -> dict[str, object]:
+    """The ids of the span that something is said in, where there is one."""
+    found = context or current_context()
+    if found is None:
+        return {}
+    return {"trace_id": f"{found.trace_id:032x}", "span_id": f"{found.span_id:016x}"}
 
 
 def _shown(value: object) -> str:

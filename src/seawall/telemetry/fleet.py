@@ -225,6 +225,24 @@ class UpstreamReleased(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TracingOn(Event):
+    name: ClassVar[str] = "tracing_on"
+    level: ClassVar[int] = logging.INFO
+    meaning: ClassVar[str] = "Spans are sent to the collector that the environment names."
+
+    endpoint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracingOff(Event):
+    name: ClassVar[str] = "tracing_off"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = "The environment asks for spans to be sent, and they cannot be."
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepFailed(Event):
     name: ClassVar[str] = "upkeep_failed"
     level: ClassVar[int] = logging.ERROR

@@ -25,6 +25,9 @@ class AttemptEvent(Event):
     message: str
     ambiguous: bool = False
     upstream_request_id: str | None = None
+    upstream: str | None = None
+    breaker: str | None = None
+    """The upstream's, as this worker knows it once the attempt has ended."""
     policy: str
     duration_ms: int
     request_id: str | None = None

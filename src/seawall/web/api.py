@@ -39,6 +39,14 @@ def created(house: House) -> FastAPI:
         redoc_url=None,
         generate_unique_id_function=_named,
         redirect_slashes=False,
+        # Its own spans and records quote queries and what exceptions said; ours do not.
+        telemetry={
+            "tracing": False,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+            "auto_configure": False,
+        },
     )
     for router in _ROUTERS:
         api.include_router(router)

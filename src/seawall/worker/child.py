@@ -25,6 +25,8 @@ from seawall.execute import TooLateError, fault_of
 from seawall.faults import Fault, FaultCode
 from seawall.flow import arguments, result
 from seawall.tasks import Task
+from seawall.telemetry.otlp import exporting, flush_soon
+from seawall.telemetry.tracing import Entered, within
 from seawall.worker.isolated import BEGAN, Answer, Call
 
 _MAIN = ("init_main_from_name", "init_main_from_path")
@@ -76,6 +78,7 @@ def main() -> None:
         answer = _answered(call, worker, main_module)
         try:
             worker.tell(answer)
+            flush_soon()
         except (pickle.PicklingError, TypeError, AttributeError) as error:
             line = f"what it came to cannot leave its process: {error}"
             worker.tell(Answer(Said(), fault=Fault(FaultCode.INTERNAL_ERROR, line)))
@@ -104,9 +107,10 @@ def _answered(call: Call, worker: _Worker, main_module: dict[str, Any]) -> Answe
         args, kwargs = arguments(task, call.arguments, call.before)
         if time.monotonic() > call.use_by:  # the same clock as the worker's
             return Answer(current.said, ended_by=TooLateError())
+        traced = _traced(call)
         worker.tell(BEGAN)  # what it costs to get here is not the handler's time
         _limit_memory(call.memory_mib)
-        with made_current(current):
+        with made_current(current, traced):
             value = _value(task, args, kwargs)
         if isinstance(value, BaseException):
             raise value  # noqa: TRY301 - returned or raised, it is the same news
@@ -123,6 +127,14 @@ def _answered(call: Call, worker: _Worker, main_module: dict[str, Any]) -> Answe
     finally:
         _limit_memory(None)
         current._on_progress = None  # noqa: SLF001 - it does not travel
+
+
+def _traced(call: Call) -> Entered | None:
+    """The worker's span, to run in; its spans leave this process as they leave the worker."""
+    if call.trace is None:
+        return None
+    exporting()
+    return within(call.trace)
 
 
 def _looked_at(task: Task[..., Any, Any], current: CurrentJob) -> Said:

@@ -499,8 +499,9 @@ class Core:
 def next_claim(claim: Claim, advance: Advance) -> Claim:
     """What a lease gives the right to after a stage is done."""
     return claim._replace(
-        token=advance.token.next(), lane=advance.lane, tries=0, input=advance.output, history=None
-    )
+        token=advance.token.next(), lane=advance.lane, tries=0, input=advance.output, history=None,
+        span=advance.span or claim.span,
+    )  # fmt: skip
 
 
 def _dated(settlement: Ending, age_seconds: float) -> Ending:

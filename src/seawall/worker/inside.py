@@ -65,6 +65,10 @@ class Inside:
         with self._watches.lock:
             return dict(self._calls.get(name, {}))
 
+    def phase(self, name: str) -> str:
+        """What the upstream's breaker is now."""
+        return self._seeing.phase(name)
+
     def fault_of(self, error: BaseException) -> Fault:
         """What went wrong, canonically."""
         return fault_of(self._app, error, self._watches.date())
@@ -208,6 +212,10 @@ class JobCaller:
     def stands(self, ticket: Ticket) -> bool:
         """Whether the right to the call may still be used."""
         return self._inside.stands(ticket)
+
+    def phase(self, upstream: str) -> str:
+        """What the upstream's breaker is now."""
+        return self._inside.phase(upstream)
 
     def leave(
         self,

@@ -52,6 +52,8 @@ class Call:
     memory_mib: int | None
     use_by: float
     """Until when it may begin."""
+    trace: str | None = None
+    """The span that it is to run in, where anybody traces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,7 @@ class _Child:
             current,
             task.memory_mib,
             work.use_by,
+            None if work.span is None else work.span.inner_text,
         )
         try:
             if first:

@@ -45,6 +45,10 @@ class Seeing:
             says_nothing=says_nothing,
         )
 
+    def phase(self, upstream: str) -> str:
+        """What the upstream's breaker is now."""
+        return str(self._watches.breaker_phase(upstream))
+
     def call_ended(
         self,
         name: str,

@@ -11,6 +11,7 @@ from seawall.current import Said
 from seawall.errors import StoreError
 from seawall.execute import End, Work, cannot_be_stored
 from seawall.model import Settlement, Token
+from seawall.spans import Finish
 from seawall.states import State
 from seawall.store import (
     Advance,
@@ -61,9 +62,13 @@ class Turns:
         self.warden = Warden(store)
         self._to_say = dict[Token, Sequence[LogEvent]]()
         """What is said of attempts once their ends are written, where there is anything to say."""
+        self._spans = dict[Token, Finish]()
+        """What is told in traces then, where anybody traces."""
         self._progress = dict[Token, tuple[float, float | None, str]]()
 
     def close(self) -> None:
+        for token in list(self._spans):  # what was not written by now is done again by others
+            self._tell_span(token, lost=True)
         if self._scribe is not None:
             self._scribe.close()
 
@@ -74,19 +79,28 @@ class Turns:
         token = end.write.token
         if end.events:
             self._to_say[token] = end.events
+        if end.span is not None:
+            self._spans[token] = end.span
         if said.progress is not None:
             self._progress[token] = said.progress
 
     def forget_unless_ours(self, token: Token) -> None:
         """There is nothing to say of an attempt that was taken from us while it ran."""
-        if self._to_say and not self._core.claim_of(token):
+        if (self._to_say or self._spans) and not self._core.claim_of(token):
             self._to_say.pop(token, None)
+            self._tell_span(token, lost=True)
 
     def lost(self, claim: Claim | None) -> None:
         """Say that a lease was lost, if it was ours; there is nothing else to say of it."""
         if claim is not None:
             self._to_say.pop(claim.token, None)
+            self._tell_span(claim.token, lost=True)
             self._say.lost(claim)
+
+    def _tell_span(self, token: Token, *, lost: bool = False) -> None:
+        span = self._spans.pop(token, None)
+        if span is not None:
+            span.tell(lost=lost)
 
     # --- the turn -----------------------------------------------------------------------------
 
@@ -113,7 +127,7 @@ class Turns:
             instead = [
                 again
                 for settlement, answer in zip(turn.settlements, answers, strict=True)
-                if (answer.result is not Result.DONE or self._to_say)
+                if (answer.result is not Result.DONE or self._to_say or self._spans)
                 and (again := self._written(settlement, answer)) is not None
             ]
             self._lose_older(claims)
@@ -233,8 +247,11 @@ class Turns:
         if answer.result is Result.LOST:
             begun = write.duration_seconds is not None
             self.lost(self._core.claim_of(write.token) if begun else None)
+        span = self._spans.get(write.token)
+        context = None if span is None else span.context
         for event in self._to_say.pop(write.token, ()):
-            emit(event)
+            emit(event, context=context)
+        self._tell_span(write.token)
         return None
 
     def _instead(self, refused: Ending, reason: str) -> Settlement | None:
@@ -242,8 +259,12 @@ class Turns:
         claim = self._core.claim_of(refused.token)
         if claim is None:
             return None  # it was taken from us meanwhile
-        end = cannot_be_stored(self._work(claim, 0.0), reason)
+        work, before = self._work(claim, 0.0), self._spans.get(refused.token)
+        work.span = None if before is None else before.span
+        end = cannot_be_stored(work, reason)
         self._to_say[refused.token] = end.events
+        if end.span is not None:
+            self._spans[refused.token] = end.span
         if not isinstance(end.write, Settlement):
             raise TypeError("a fault is settled")
         return end.write

@@ -48,6 +48,7 @@ from seawall.telemetry import (
     UpkeepFailed,
     emit,
 )
+from seawall.telemetry.tracing import asking
 from seawall.why import ALIVE_SECONDS
 
 MOST_PAGES = 20
@@ -297,8 +298,7 @@ class Upkeep:
             return
         for fired_at, next_at in zip(due.fires, [*due.fires[1:], due.next_at], strict=True):
             busy = schedule.overlap == "skip" and self._unfinished(planned.last_job)
-            job = None if busy else _job_of(scheduled, fired_at)
-            answer = self._store.fire(planned, next_at=next_at, job=job)
+            answer = self._asked(scheduled, planned, fired_at, next_at, busy=busy)
             if answer is None and not busy:
                 return  # another worker was faster
             if answer is not None and answer.taken is Taken.REFUSED:
@@ -307,6 +307,31 @@ class Upkeep:
             _tell_fired(scheduled, fired_at, answer)
             last_job = planned.last_job if answer is None else answer.job_id
             planned = planned._replace(next_at=next_at, last_job=last_job)
+
+    def _asked(
+        self,
+        scheduled: Scheduled,
+        planned: Planned,
+        fired_at: datetime,
+        next_at: datetime,
+        *,
+        busy: bool,
+    ) -> Enqueued | None:
+        """Ask for the job of one fire, in a trace that begins here."""
+        if busy:
+            return self._store.fire(planned, next_at=next_at, job=None)
+        request = scheduled.request
+        queue = request.options.queue or request.task.queue
+        with asking(request.task.name, queue, request_id=request.options.request_id) as traced:
+            job = _job_of(scheduled, fired_at)
+            if traced.trace is not None:
+                job = job.in_trace(traced.trace)
+            answer = self._store.fire(planned, next_at=next_at, job=job)
+            if answer is None:  # another worker was faster, and has told of it
+                traced.forget()
+            else:
+                traced.of(answer.job_id)
+        return answer
 
     def _unfinished(self, job_id: int | None) -> bool:
         if job_id is None:

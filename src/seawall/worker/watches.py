@@ -62,6 +62,13 @@ class Watches:
                     self.mark_shut(watch, now, was_shut=was_shut)
                 watch.gated = told is not None and told.gated
 
+    def breaker_phase(self, name: str) -> Phase:
+        """What its breaker is now: the fleet's, or this worker's own where that is stricter."""
+        with self.lock:
+            watch, now = self.of(name), self.now()
+            fleet = watch.phase(now)
+            return watch.local_phase(now) if fleet is Phase.CLOSED else fleet
+
     # --- what may begin -----------------------------------------------------------------------
 
     def mark_shut(self, watch: Watch, now: float, *, was_shut: bool) -> None:

@@ -11,6 +11,8 @@ from seawall.errors import ArgumentsError, KeyConflictError
 from seawall.model import LONGEST_NAME, MOST_NAME_BYTES, NewJob, need_name
 from seawall.store import Enqueued, Taken
 from seawall.tasks import Options
+from seawall.telemetry.trace_context import from_headers
+from seawall.telemetry.tracing import asking
 from seawall.web.access import Visitor, Writer
 from seawall.web.house import House, house_of
 from seawall.web.models import JobAsked, JobTaken
@@ -43,9 +45,16 @@ async def enqueue(
     """
     house = house_of(request)
     key = None if idempotency_key is None else _key(visitor.owner, idempotency_key)
-    new = _new_job(house, visitor, asked, key, request.scope["state"]["request_id"])
-    taken = await house.intake.ask(new)
-    job_id = _need_taken(asked.task, taken)
+    request_id = request.scope["state"]["request_id"]
+    new = _new_job(house, visitor, asked, key, request_id)
+    headers = request.headers
+    sender = from_headers(headers.get("traceparent"), headers.get("tracestate"))
+    with asking(asked.task, new.lane.queue, request_id=request_id, parent=sender) as traced:
+        if traced.trace is not None:
+            new = new.in_trace(traced.trace)
+        taken = await house.intake.ask(new)
+        job_id = _need_taken(asked.task, taken)
+        traced.of(job_id)
     if taken.taken is Taken.EXISTING:
         found = await house.threads.ask(house.store.jobs, [job_id])
         if job_id not in found or not visitor.sees(found[job_id].owner):

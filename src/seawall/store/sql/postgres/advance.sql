@@ -4,16 +4,17 @@
 -- no later one is not gone to.
 -- moves: advance
 -- given: id, lease_no, seq, lane, stage, output, counted, policy, took, ago, config, raw_output
--- given: tokens_in, tokens_out, cost
+-- given: tokens_in, tokens_out, cost, span
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(
         %(id)s::bigint[], %(lease_no)s::bigint[], %(seq)s::bigint[], %(lane)s::bigint[],
         %(stage)s::integer[], %(output)s::text[], %(counted)s::boolean[], %(policy)s::text[],
         %(took)s::bigint[], %(ago)s::bigint[], %(config)s::text[], %(raw_output)s::text[],
-        %(tokens_in)s::bigint[], %(tokens_out)s::bigint[], %(cost)s::double precision[]
+        %(tokens_in)s::bigint[], %(tokens_out)s::bigint[], %(cost)s::double precision[],
+        %(span)s::text[]
     ) AS r (
         id, lease_no, seq, lane, stage, output, counted, policy, took, ago, config, raw_output,
-        tokens_in, tokens_out, cost
+        tokens_in, tokens_out, cost, span
     )
     ORDER BY id
 ),
@@ -59,9 +60,9 @@ kept AS (
 ),
 written AS (
     INSERT INTO seawall.attempt (job, seq, lease_no, cycle, stage, worker, started_at,
-        finished_at, outcome, counted, policy, config)
+        finished_at, outcome, counted, policy, config, span)
     SELECT id, seq, lease_no, cycle, finished_stage, worker, begun_at,
-        ended_at, 'advanced', counted, policy, config
+        ended_at, 'advanced', counted, policy, config, span
     FROM dated
 ),
 shown AS (

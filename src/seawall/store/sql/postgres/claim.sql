@@ -80,6 +80,13 @@ SELECT
             AND attempt.cycle = taken.cycle AND attempt.stage = taken.stage
             AND attempt.fault IS NOT NULL AND left(attempt.worker, 7) <> 'inline:'
     ) END,
+    data.trace,
+    -- The span of the last attempt that has one, to be linked to; lost attempts have none.
+    CASE WHEN taken.seq > 0 THEN (
+        SELECT span FROM seawall.attempt
+        WHERE attempt.job = taken.id AND attempt.seq > taken.seq - 5 AND span IS NOT NULL
+        ORDER BY attempt.seq DESC LIMIT 1
+    ) END,
     -- A lane that the caller cannot know yet.
     CASE WHEN taken.lane > %(known)s THEN (
         SELECT json_build_array(queue, task, lane.stage, upstream, priority, lane.owner, retry,
@@ -89,7 +96,7 @@ SELECT
 FROM taken
 -- One look into the index for each row, whatever the planner believes.
 LEFT JOIN LATERAL (
-    SELECT codec, arguments, request_id FROM seawall.job_data WHERE job = taken.id LIMIT 1
+    SELECT codec, arguments, request_id, trace FROM seawall.job_data WHERE job = taken.id LIMIT 1
 ) AS data ON true;
 
 -- name: take_back
@@ -118,6 +125,12 @@ SELECT
         SELECT content FROM seawall.output WHERE job = taken.id AND output.stage = taken.stage - 1
     ) END,
     NULL,
+    data.trace,
+    CASE WHEN taken.seq > 0 THEN (
+        SELECT span FROM seawall.attempt
+        WHERE attempt.job = taken.id AND attempt.seq > taken.seq - 5 AND span IS NOT NULL
+        ORDER BY attempt.seq DESC LIMIT 1
+    ) END,
     (
         SELECT json_build_array(queue, task, lane.stage, upstream, priority, lane.owner, retry,
             lane.run)::text

@@ -15,8 +15,8 @@ WITH given AS MATERIALIZED (
             position integer, lane bigint, task text, stage integer, key text, digest text,
             run_after timestamptz, run_after_span bigint, deadline_at timestamptz,
             deadline_span bigint, run bigint, owner text,
-            codec text, arguments text, request_id text, tags text, worker text, lease bigint,
-            parent bigint
+            codec text, arguments text, request_id text, trace text, tags text, worker text,
+            lease bigint, parent bigint
         )
         -- A store that was restored may lack a lane that the caller knows.
         WHERE EXISTS (SELECT FROM seawall.lane WHERE lane.id = r.lane)
@@ -49,8 +49,8 @@ born AS (
     RETURNING id
 ),
 data AS (
-    INSERT INTO seawall.job_data (job, codec, arguments, request_id, parent)
-    SELECT id, codec, arguments, request_id, parent FROM given JOIN born USING (id)
+    INSERT INTO seawall.job_data (job, codec, arguments, request_id, trace, parent)
+    SELECT id, codec, arguments, request_id, trace, parent FROM given JOIN born USING (id)
 ),
 tagged AS (
     INSERT INTO seawall.job_tag (tag, job)
@@ -86,7 +86,7 @@ SELECT position, id FROM given JOIN born USING (id);
 -- What `enqueue` does, for jobs that are due now and have neither key nor tags: most of them, and in
 -- bulk. None is written where a lane is gone. Where `tell` is set, whoever waits hears of it.
 -- moves: enqueue
--- given: lane, stage, owner, codec, arguments, request_id, parent
+-- given: lane, stage, owner, codec, arguments, request_id, trace, parent
 WITH given AS MATERIALIZED (
     SELECT
         nextval('seawall.job_id_seq') AS id,
@@ -94,8 +94,9 @@ WITH given AS MATERIALIZED (
         asked.*
     FROM unnest(
         %(lane)s::bigint[], %(stage)s::integer[], %(owner)s::text[],
-        %(codec)s::text[], %(arguments)s::text[], %(request_id)s::text[], %(parent)s::bigint[]
-    ) AS asked (lane, stage, owner, codec, arguments, request_id, parent)
+        %(codec)s::text[], %(arguments)s::text[], %(request_id)s::text[], %(trace)s::text[],
+        %(parent)s::bigint[]
+    ) AS asked (lane, stage, owner, codec, arguments, request_id, trace, parent)
     -- A store that was restored may lack a lane that the caller knows.
     WHERE NOT EXISTS (
         SELECT FROM (SELECT DISTINCT unnest(%(lane)s::bigint[]) AS id) AS needed
@@ -107,8 +108,8 @@ born AS (
     SELECT id, lane, 'queued', now, now, stage, owner, now FROM given
 ),
 data AS (
-    INSERT INTO seawall.job_data (job, codec, arguments, request_id, parent)
-    SELECT id, codec, arguments, request_id, parent FROM given
+    INSERT INTO seawall.job_data (job, codec, arguments, request_id, trace, parent)
+    SELECT id, codec, arguments, request_id, trace, parent FROM given
 ),
 counted AS (
     INSERT INTO seawall.intake (jobs) SELECT count(*) FROM given HAVING count(*) > 0

@@ -4,7 +4,7 @@
 -- moves: release, stop
 WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(rows)s) AS r (
-        id bigint, lease_no bigint, seq bigint, took bigint, ago bigint
+        id bigint, lease_no bigint, seq bigint, took bigint, ago bigint, span text
     )
     ORDER BY id
 ),
@@ -49,8 +49,8 @@ moved AS (
 ),
 written AS (
     INSERT INTO seawall.attempt (job, seq, lease_no, cycle, stage, worker, started_at,
-        finished_at, outcome, counted)
-    SELECT id, seq, lease_no, cycle, stage, worker, begun_at, ended_at, 'released', false
+        finished_at, outcome, counted, span)
+    SELECT id, seq, lease_no, cycle, stage, worker, begun_at, ended_at, 'released', false, span
     FROM dated WHERE took IS NOT NULL
 ),
 items AS (

@@ -41,6 +41,7 @@ CREATE TABLE seawall.attempt (
     delay bigint,
     policy text,
     config text,
+    span text,
     CONSTRAINT a_delay_where_it_will_be_tried_again CHECK (((delay IS NULL) OR (outcome = ANY (ARRAY['retried'::text, 'snoozed'::text, 'lost'::text])))),
     CONSTRAINT a_fault_where_something_went_wrong CHECK (((outcome = ANY (ARRAY['retried'::text, 'failed'::text, 'lost'::text])) = (fault IS NOT NULL))),
     CONSTRAINT attempt_delay_check CHECK ((delay >= 0)),
@@ -163,6 +164,7 @@ CREATE TABLE seawall.job_data (
     codec text NOT NULL,
     arguments text NOT NULL,
     request_id text,
+    trace text,
     parent bigint
 );
 

@@ -4,7 +4,7 @@
 -- go back to the queue is cancelled instead.
 -- moves: succeed, skip, retry, snooze, fail, stop
 -- given: id, lease_no, seq, state, outcome, counted, fault, delay, policy, output, traceback
--- given: raw_output, took, ago, lane, config, tokens_in, tokens_out, cost, code, fingerprint
+-- given: raw_output, took, ago, lane, config, tokens_in, tokens_out, cost, code, fingerprint, span
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(
         %(id)s::bigint[], %(lease_no)s::bigint[], %(seq)s::bigint[], %(state)s::text[],
@@ -12,10 +12,10 @@ WITH given AS MATERIALIZED (
         %(policy)s::text[], %(output)s::text[], %(traceback)s::text[], %(raw_output)s::text[],
         %(took)s::bigint[], %(ago)s::bigint[], %(lane)s::bigint[], %(config)s::text[],
         %(tokens_in)s::bigint[], %(tokens_out)s::bigint[], %(cost)s::double precision[],
-        %(code)s::text[], %(fingerprint)s::text[]
+        %(code)s::text[], %(fingerprint)s::text[], %(span)s::text[]
     ) AS r (
         id, lease_no, seq, state, outcome, counted, fault, delay, policy, output, traceback,
-        raw_output, took, ago, lane, config, tokens_in, tokens_out, cost, code, fingerprint
+        raw_output, took, ago, lane, config, tokens_in, tokens_out, cost, code, fingerprint, span
     )
     ORDER BY id
 ),
@@ -90,9 +90,9 @@ shown AS (
 ),
 written AS (
     INSERT INTO seawall.attempt (job, seq, lease_no, cycle, stage, worker, started_at,
-        finished_at, outcome, counted, fault, delay, policy, config)
+        finished_at, outcome, counted, fault, delay, policy, config, span)
     SELECT id, seq, lease_no, cycle, stage, worker, begun_at,
-        ended_at, outcome, counted, fault, delay, policy, config
+        ended_at, outcome, counted, fault, delay, policy, config, span
     FROM dated
 ),
 used AS (

@@ -5,7 +5,7 @@
 -- What does not hold is struck off first; the job moves last, because its row is what they ask.
 -- moves: advance
 -- given: id, lease_no, seq, lane, stage, output, counted, policy, took, ago, config, raw_output
--- given: tokens_in, tokens_out, cost
+-- given: tokens_in, tokens_out, cost, span
 DELETE FROM given_advance AS given
 WHERE NOT EXISTS (
     SELECT 1 FROM seawall_job AS job
@@ -14,9 +14,10 @@ WHERE NOT EXISTS (
         AND job.stage < given.stage AND EXISTS (SELECT 1 FROM seawall_lane WHERE id = given.lane)
 );
 INSERT INTO seawall_attempt (job, seq, lease_no, cycle, stage, worker, started_at,
-    finished_at, outcome, counted, policy, config)
+    finished_at, outcome, counted, policy, config, span)
 SELECT job.id, given.seq, given.lease_no, job.cycle, job.stage, job.worker,
-    :now - given.ago - given.took, :now - given.ago, 'advanced', given.counted, given.policy, given.config
+    :now - given.ago - given.took, :now - given.ago, 'advanced', given.counted, given.policy, given.config,
+    given.span
 FROM given_advance AS given CROSS JOIN seawall_job AS job ON job.id = given.id;
 INSERT INTO seawall_output (job, stage, content)
 SELECT job.id, job.stage, given.output

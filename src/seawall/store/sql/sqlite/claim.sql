@@ -62,6 +62,14 @@ RETURNING
             ORDER BY attempt.seq
         )
     ), NULL),
+    (SELECT trace FROM seawall_job_data WHERE job = seawall_job.id),
+    -- The span of the last attempt that has one, to be linked to; lost attempts have none.
+    iif(seq > 0, (
+        SELECT span FROM seawall_attempt AS attempt
+        WHERE attempt.job = seawall_job.id AND attempt.seq > seawall_job.seq - 5
+            AND span IS NOT NULL
+        ORDER BY attempt.seq DESC LIMIT 1
+    ), NULL),
     -- A lane that the caller cannot know yet.
     iif(lane > :known, (
         SELECT json_array(named.queue, named.task, named.stage, named.upstream, named.priority,
@@ -87,6 +95,13 @@ RETURNING
     (SELECT content FROM seawall_output
         WHERE job = seawall_job.id AND stage = seawall_job.stage - 1),
     NULL,
+    (SELECT trace FROM seawall_job_data WHERE job = seawall_job.id),
+    iif(seq > 0, (
+        SELECT span FROM seawall_attempt AS attempt
+        WHERE attempt.job = seawall_job.id AND attempt.seq > seawall_job.seq - 5
+            AND span IS NOT NULL
+        ORDER BY attempt.seq DESC LIMIT 1
+    ), NULL),
     (
         SELECT json_array(named.queue, named.task, named.stage, named.upstream, named.priority,
             named.owner, named.retry, named.run)

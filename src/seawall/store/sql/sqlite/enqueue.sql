@@ -22,8 +22,8 @@ WHERE EXISTS (SELECT 1 FROM seawall_lane WHERE id = :lane)
     AND (:key IS NULL
         OR NOT EXISTS (SELECT 1 FROM seawall_job_key WHERE task = :task AND key = :key))
 RETURNING :position, id;
-INSERT INTO seawall_job_data (job, codec, arguments, request_id, parent)
-SELECT last_insert_rowid(), :codec, :arguments, :request_id, :parent WHERE changes() = 1;
+INSERT INTO seawall_job_data (job, codec, arguments, request_id, trace, parent)
+SELECT last_insert_rowid(), :codec, :arguments, :request_id, :trace, :parent WHERE changes() = 1;
 UPDATE seawall_tally SET jobs = jobs + 1 WHERE name = 'enqueued' AND changes() = 1;
 INSERT INTO seawall_pace_change (minute, task, queue, became, many)
 SELECT :now / 60000000, task, queue, 'created', 1 FROM seawall_lane
@@ -41,18 +41,18 @@ WHERE changes() = 1
 -- What `enqueue` does, for jobs that are due now and have neither key nor tags: most of them, and in
 -- bulk. None is written where a lane is gone. There is one writer, so their ids follow one another.
 -- moves: enqueue
--- given: lane, stage, owner, codec, arguments, request_id, parent
+-- given: lane, stage, owner, codec, arguments, request_id, trace, parent
 INSERT INTO seawall_job (lane, state, due_at, due_set_at, stage, owner, created_at)
 SELECT lane, 'queued', :now, :now, stage, owner, :now FROM given_enqueue_plain
 WHERE NOT EXISTS (
     SELECT 1 FROM given_enqueue_plain WHERE lane NOT IN (SELECT id FROM seawall_lane)
 )
 ORDER BY rowid;
-INSERT INTO seawall_job_data (job, codec, arguments, request_id, parent)
+INSERT INTO seawall_job_data (job, codec, arguments, request_id, trace, parent)
 SELECT
     (SELECT seq FROM sqlite_sequence WHERE name = 'seawall_job')
         - (SELECT count(*) FROM given_enqueue_plain) + rowid,
-    codec, arguments, request_id, parent
+    codec, arguments, request_id, trace, parent
 FROM given_enqueue_plain
 WHERE changes() > 0
 ORDER BY rowid;

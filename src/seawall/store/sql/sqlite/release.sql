@@ -3,8 +3,9 @@
 -- is cancelled. Only an attempt that had begun (`took` is given) leaves a line in history.
 -- moves: release, stop
 INSERT INTO seawall_attempt (job, seq, lease_no, cycle, stage, worker, started_at,
-    finished_at, outcome, counted)
-SELECT id, :seq, :lease_no, cycle, stage, worker, :now - :ago - :took, :now - :ago, 'released', 0
+    finished_at, outcome, counted, span)
+SELECT id, :seq, :lease_no, cycle, stage, worker, :now - :ago - :took, :now - :ago, 'released', 0,
+    :span
 FROM seawall_job
 WHERE id = :id AND lease_no = :lease_no AND seq = :seq - 1 AND state = 'running'
     AND :took IS NOT NULL;

@@ -41,7 +41,7 @@ CREATE TABLE seawall_attempt (
     counted INTEGER NOT NULL CHECK (counted IN (0, 1)),
     fault TEXT,
     delay INTEGER CHECK (delay >= 0),
-    policy TEXT, config TEXT,
+    policy TEXT, config TEXT, span TEXT,
     PRIMARY KEY (job, seq),
     CONSTRAINT ended_after_it_began CHECK (started_at <= finished_at),
     CONSTRAINT a_fault_where_something_went_wrong CHECK (
@@ -204,7 +204,7 @@ CREATE TABLE seawall_job_data (
     codec TEXT NOT NULL,
     arguments TEXT NOT NULL,
     request_id TEXT
-, parent INTEGER) STRICT;
+, trace TEXT, parent INTEGER) STRICT;
 
 CREATE INDEX seawall_job_data_parent ON seawall_job_data (parent, job) WHERE parent IS NOT NULL;
 

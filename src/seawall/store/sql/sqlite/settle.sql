@@ -5,7 +5,7 @@
 -- What does not hold is struck off first; the job moves last, because its row is what they ask.
 -- moves: succeed, skip, retry, snooze, fail, stop
 -- given: id, lease_no, seq, state, outcome, counted, fault, delay, policy, output, traceback
--- given: raw_output, took, ago, lane, config, tokens_in, tokens_out, cost, code, fingerprint
+-- given: raw_output, took, ago, lane, config, tokens_in, tokens_out, cost, code, fingerprint, span
 DELETE FROM given_settle AS given
 WHERE NOT EXISTS (
     SELECT 1 FROM seawall_job AS job
@@ -13,10 +13,10 @@ WHERE NOT EXISTS (
         AND job.lease_no = given.lease_no AND job.seq = given.seq - 1 AND job.state = 'running'
 );
 INSERT INTO seawall_attempt (job, seq, lease_no, cycle, stage, worker, started_at,
-    finished_at, outcome, counted, fault, delay, policy, config)
+    finished_at, outcome, counted, fault, delay, policy, config, span)
 SELECT job.id, given.seq, given.lease_no, job.cycle, job.stage, job.worker,
     :now - given.ago - given.took, :now - given.ago, given.outcome, given.counted, given.fault,
-    given.delay, given.policy, given.config
+    given.delay, given.policy, given.config, given.span
 FROM given_settle AS given CROSS JOIN seawall_job AS job ON job.id = given.id;
 INSERT INTO seawall_output (job, stage, content)
 SELECT job.id, job.stage, given.output
