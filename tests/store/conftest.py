@@ -19,6 +19,7 @@ _TABLES = (
     "progress", "worker", "turn", "schedule", "intake",
     "upstream", "observation", "dead_letter",
     "run", "run_change", "run_tally", "usage", "access_token", "shared_secret",
+    "webhook", "outbox",
 )  # fmt: skip
 # Far quicker than TRUNCATE for the few rows of a test.
 _EMPTY = (

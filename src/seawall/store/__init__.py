@@ -71,6 +71,7 @@ from seawall.store.values import (
     Watched,
 )
 from seawall.store.watching import Desk
+from seawall.store.webhook_values import NewWebhook, Note, Webhook, WebhookSecrets
 
 __all__ = [
     "MOST_TRIES",
@@ -112,6 +113,8 @@ __all__ = [
     "NewAccess",
     "NewJob",
     "NewRun",
+    "NewWebhook",
+    "Note",
     "Observation",
     "Observed",
     "Outcome",
@@ -140,6 +143,8 @@ __all__ = [
     "Violation",
     "Wanted",
     "Watched",
+    "Webhook",
+    "WebhookSecrets",
     "aenqueue_beside",
     "enqueue_beside",
     "lasts",

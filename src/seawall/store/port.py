@@ -31,7 +31,7 @@ what waits for later or is held.
 
 **Lock order.** Lanes are written in a transaction of their own, before anything else. Then, always
 in this order: an upstream or a schedule, jobs by id, keys by (task, key), what hangs on a job, what
-was observed, a run, the tally. What may meet others under way without an order of its own (claim,
+was observed, a run, the tally, notes. What may meet others under way without an order of its own (claim,
 reclaim's expiry, straighten, prune) skips what is locked. So nobody ever waits in a circle.
 """
 
@@ -54,6 +54,7 @@ from seawall.store.letters import (
 )
 from seawall.store.port_fleet import FleetVerbs
 from seawall.store.port_runs import RunVerbs
+from seawall.store.port_webhooks import WebhookVerbs
 from seawall.store.values import (
     MOST_ROWS,
     Advance,
@@ -83,7 +84,7 @@ from seawall.store.values import (
 )
 
 
-class Store(RunVerbs, FleetVerbs, Protocol):
+class Store(RunVerbs, FleetVerbs, WebhookVerbs, Protocol):
     """The ledger, as everything above it sees it."""
 
     def __enter__(self) -> Self: ...

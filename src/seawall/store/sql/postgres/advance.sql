@@ -77,5 +77,15 @@ items AS (
     SELECT run, finished_stage, count(*),
         coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost), 0)
     FROM dated WHERE run IS NOT NULL GROUP BY run, finished_stage
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, queue, job, run, owner, stage, attempt, cycle)
+    SELECT hook.id, 'job.advanced', dated.ended_at, lane.task, lane.queue, dated.id, dated.run,
+        dated.owner, dated.finished_stage, dated.seq, dated.cycle
+    FROM dated JOIN seawall.lane ON lane.id = dated.lane
+    JOIN seawall.webhook AS hook ON 'job.advanced' = ANY (hook.events)
+        AND (hook.tasks IS NULL OR lane.task = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR dated.owner = ANY (hook.owners))
+    WHERE lane.task <> 'seawall.webhook' AND EXISTS (SELECT FROM seawall.webhook)
 )
 SELECT id, state, cancel_requested FROM moved;

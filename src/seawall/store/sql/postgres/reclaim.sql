@@ -85,6 +85,24 @@ items AS (
         count(*) FILTER (WHERE state_after = 'cancelled'),
         count(*) FILTER (WHERE delay IS NOT NULL)
     FROM dated WHERE run IS NOT NULL GROUP BY run, stage
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, queue, job, run, owner, stage, attempt, cycle,
+        delay, fault)
+    SELECT hook.id, told.event, greatest(told.now, told.claimed_at), lane.task, lane.queue, told.id,
+        told.run, told.owner, told.stage, told.seq, told.cycle,
+        CASE WHEN told.state_after = 'queued' THEN told.delay END,
+        CASE WHEN told.state_after <> 'cancelled' THEN told.fault END
+    FROM (
+        SELECT dated.*, moved.lane, moved.owner,
+            CASE state_after WHEN 'queued' THEN 'job.lost' ELSE 'job.' || state_after END AS event
+        FROM dated JOIN moved USING (id)
+    ) AS told
+    JOIN seawall.lane ON lane.id = told.lane
+    JOIN seawall.webhook AS hook ON told.event = ANY (hook.events)
+        AND (hook.tasks IS NULL OR lane.task = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR told.owner = ANY (hook.owners))
+    WHERE lane.task <> 'seawall.webhook' AND EXISTS (SELECT FROM seawall.webhook)
 )
 SELECT id, state, false FROM moved;
 
@@ -99,7 +117,7 @@ WITH late AS (
         WHERE state = 'queued' AND deadline_at <= coalesce(%(now)s::timestamptz, now())
         ORDER BY deadline_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     ))
-    RETURNING id, lane, stage, owner, run, finished_at, last_fault, seq
+    RETURNING id, lane, stage, owner, run, finished_at, last_fault, seq, cycle
 ),
 buried AS (
     INSERT INTO seawall.dead_letter (job, state, lane, stage, owner, run, code, fingerprint, fault,
@@ -116,5 +134,16 @@ buried AS (
 items AS (
     INSERT INTO seawall.run_change (run, stage, failed)
     SELECT run, stage, count(*) FROM late WHERE run IS NOT NULL GROUP BY run, stage
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, queue, job, run, owner, stage, attempt, cycle,
+        fault)
+    SELECT hook.id, 'job.expired', late.finished_at, lane.task, lane.queue, late.id, late.run, late.owner,
+        late.stage, late.seq, late.cycle, late.last_fault
+    FROM late JOIN seawall.lane ON lane.id = late.lane
+    JOIN seawall.webhook AS hook ON 'job.expired' = ANY (hook.events)
+        AND (hook.tasks IS NULL OR lane.task = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR late.owner = ANY (hook.owners))
+    WHERE lane.task <> 'seawall.webhook' AND EXISTS (SELECT FROM seawall.webhook)
 )
 SELECT id FROM late;
