@@ -143,7 +143,8 @@ BEGIN
     FROM (
         SELECT CASE NEW.state WHEN 'succeeded' THEN 'job.complete' WHEN 'skipped' THEN 'job.skipped'
             WHEN 'cancelled' THEN 'job.cancelled' WHEN 'queued' THEN 'job.redriven'
-            ELSE iif(NEW.last_fault ->> 'code' = 'EXPIRED', 'job.expired', 'job.failed') END AS event
+            ELSE iif(json_extract(NEW.last_fault, '$.code') = 'EXPIRED',
+                'job.expired', 'job.failed') END AS event
     ) AS told CROSS JOIN seawall_lane AS lane CROSS JOIN seawall_webhook AS hook
     WHERE lane.id = NEW.lane AND lane.task <> 'seawall.webhook'
         AND instr(hook.events, '"' || told.event || '"') > 0
