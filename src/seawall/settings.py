@@ -151,6 +151,12 @@ class Settings:
         "How long somebody stays signed in to the pages of `seawall serve`.",
         Bounds("a number of seconds from 60 to 31536000", 60.0, 31_536_000.0),
     )
+    webhook_allow: str = _setting(
+        "",
+        "The hosts and networks that webhooks may lead to although they are not public, and without"
+        " HTTPS.",
+        Bounds("host names, addresses or networks, such as hooks.internal, 10.1.0.0/16"),
+    )
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
     def described(self) -> list[tuple[str, str, str]]:

@@ -1,6 +1,7 @@
 """What happened is noted with the change itself, for whoever wants to hear of it and nobody else."""
 
 import json
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -283,7 +284,7 @@ def test_of_deliveries_nobody_is_told(store):
 
 def test_what_a_callers_own_transaction_asks_for_is_noted_with_it(store):
     store.add_webhook(new())
-    with pytest.raises(ZeroDivisionError), store.transaction():
+    with suppress(ZeroDivisionError), store.transaction():
         store.enqueue([new_job()])
         raise ZeroDivisionError
     assert not store.any_notes()

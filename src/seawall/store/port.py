@@ -31,8 +31,8 @@ what waits for later or is held.
 
 **Lock order.** Lanes are written in a transaction of their own, before anything else. Then, always
 in this order: an upstream or a schedule, jobs by id, keys by (task, key), what hangs on a job, what
-was observed, a run, the tally, notes. What may meet others under way without an order of its own (claim,
-reclaim's expiry, straighten, prune) skips what is locked. So nobody ever waits in a circle.
+was observed, a run, the tally, notes. What may meet others under way without an order of its own
+(claim, reclaim's expiry, straighten, prune) skips what is locked. So nobody ever waits in a circle.
 """
 
 from collections.abc import Sequence

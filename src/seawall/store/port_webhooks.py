@@ -18,7 +18,7 @@ class WebhookVerbs(Protocol):
     """
 
     def add_webhook(self, new: NewWebhook) -> Webhook | None:
-        """Keep a new webhook: what happens from now on is noted for it. None: there are too many."""
+        """Keep a new webhook; what happens from now on is noted for it. None: there are many."""
         ...
 
     def webhooks(self) -> list[Webhook]:

@@ -114,8 +114,8 @@ class Telling(Asking):
     def _note(self, row: Row) -> Note:
         id_, webhook, event, at, *of_it, delay, fault, reason = row
         wait = None if delay is None else delay / 1_000_000
-        at = self._backend.read(at)
-        return Note(id_, webhook, event, at, *of_it, wait, rows.fault_of(fault), reason)
+        what = (*of_it, wait, rows.fault_of(fault), reason)
+        return Note._make((id_, webhook, event, self._backend.read(at), *what))
 
 
 def _names(found: str | list[str] | None) -> tuple[str, ...] | None:
