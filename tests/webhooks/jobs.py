@@ -26,7 +26,10 @@ def made(url: str | None = None, **settings: object) -> Seawall:
     app.upstream(
         Upstream(
             "seawall.webhook",
-            breaker=Breaker(open=Backoff(curve="fixed", base_seconds=0.3, jitter="none")),
+            breaker=Breaker(
+                open=Backoff(curve="fixed", base_seconds=0.3, jitter="none"), ramp_seconds=0.5
+            ),
+            retry_budget=None,
         )
     )
 

@@ -57,7 +57,7 @@ class Receiver:
         (self.port,) = free_ports(1)
         self.host = host
         self.got: list[Got] = []
-        self.answer: "Callable[[Got], tuple[int, dict[str, str]]]" = lambda _: (204, {})
+        self.answer: Callable[[Got], tuple[int, dict[str, str]]] = lambda _: (204, {})
         self._tls = tls
         self._server: _Server | None = None
 

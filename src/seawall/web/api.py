@@ -11,13 +11,23 @@ from seawall.web import problems
 from seawall.web.access import DESCRIPTION, Doorkeeper
 from seawall.web.guard import Guard
 from seawall.web.house import House
-from seawall.web.routes import asking, fleet, health, jobs, letters, live, login, runs
+from seawall.web.routes import (
+    asking,
+    fleet,
+    health,
+    jobs,
+    letters,
+    live,
+    login,
+    runs,
+    webhooks,
+)
 
 _ABOUT = """Durable jobs that stand up to failing upstreams. Lists come in parts: give a part's \
 `next` as `after`. Whatever goes wrong is a problem (RFC 9457) with one clear line. Every answer \
 has an `x-request-id`; send your own and it is kept with the job and in the log."""
 
-_ROOMS = (jobs, asking, letters, runs, fleet, live, health, login)
+_ROOMS = (jobs, asking, letters, runs, fleet, webhooks, live, health, login)
 
 
 def created(house: House) -> FastAPI:
