@@ -41,12 +41,15 @@ from seawall.tasks import Request, Task, UpstreamOf
 from seawall.telemetry import log_hooks
 from seawall.telemetry.log_hooks import LogHook
 from seawall.upstreams import Upstreams
+from seawall.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from seawall.answers import Answered
     from seawall.sync_path.path import SyncPath
 
 LONGEST_SCHEDULE_NAME = 100
+OWN_NAMES = "seawall."
+"""What the names of seawall's own tasks begin with."""
 CONNECTION_SECONDS = 2.0
 """How long a worker waits for a connection before it says that the store is away."""
 
@@ -102,6 +105,7 @@ class Seawall(Overseeing):
         self._lent = threading.local()
         self._queue = Queue(self)
         self.upstreams = Upstreams(self, self._configuration.upstreams)
+        self.webhooks = Webhooks(self)
 
     # --- configuration ------------------------------------------------------------------------
 
@@ -231,9 +235,14 @@ class Seawall(Overseeing):
         in a process of its own, which can be killed and have its memory limited to `memory_mib`.
         With `http=True` it may be asked for through `seawall serve`.
         """
+        _need_a_name_of_its_own("task", said.get("name"))
         if function:
             return self._declared(*function, **said)
         return lambda function: self._declared(function, **said)
+
+    def own_task(self, function: Callable[..., Any], **said: Any) -> Task[..., Any, Any]:
+        """Make a task of seawall's own of a function, under a name that no application may use."""
+        return self._declared(function, **said)
 
     def _declared(
         self,
@@ -280,6 +289,7 @@ class Seawall(Overseeing):
 
         Say more about a function with `@stage(policy=…, upstream=…, timeout_seconds=…)`.
         """
+        _need_a_name_of_its_own("pipeline", name)
         if name in self.tasks:
             raise ConfigurationError(f"pipeline {name}: is declared twice; give one another name")
         home = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - where it stands
@@ -423,6 +433,11 @@ class _Declare:
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
     def __call__(self, function: Any, /) -> Any: ...
+
+
+def _need_a_name_of_its_own(kind: str, name: str | None) -> None:
+    if name is not None and name.startswith(OWN_NAMES):
+        raise ConfigurationError(f"{kind} {name}: names that begin with {OWN_NAMES} are seawall's")
 
 
 def _need_known(settings: Mapping[str, object]) -> None:

@@ -67,6 +67,10 @@ class NoSuchJobError(SeawallError, LookupError):
     """No job has that id: it never had one, or the job was pruned."""
 
 
+class NoSuchWebhookError(SeawallError, LookupError):
+    """No webhook has that id."""
+
+
 class NotRetriedError(SeawallError):
     """A job was not sent again; the message says why, `code` in a word."""
 

@@ -168,6 +168,12 @@ class Settings:
         "What they leave out of the log: anything below. debug shows every job and request.",
         Bounds("debug, info, warning or error", one_of=("debug", "info", "warning", "error")),
     )
+    webhook_allow: str = _setting(
+        "",
+        "The hosts and networks that webhooks may lead to although they are not public, and without"
+        " HTTPS.",
+        Bounds("host names, addresses or networks, such as hooks.internal, 10.1.0.0/16"),
+    )
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
     def described(self) -> list[tuple[str, str, str]]:

@@ -20,6 +20,7 @@ _TABLES = (
     "upstream", "observation", "dead_letter",
     "run", "run_change", "run_tally", "usage", "access_token", "shared_secret",
     "pace_change", "pace_total", "pace_minute", "upstream_pace", "upstream_phase",
+    "webhook", "outbox",
 )  # fmt: skip
 # Far quicker than TRUNCATE for the few rows of a test.
 _EMPTY = (

@@ -55,6 +55,14 @@ TABLE = {
     ("GET", "/api/queues"): ALL_READ,
     ("POST", "/api/queues/{name:path}/pause"): OPERATE,
     ("POST", "/api/queues/{name:path}/resume"): OPERATE,
+    ("GET", "/api/webhooks"): OPERATE,  # an address may be secret
+    ("POST", "/api/webhooks"): (401, 403, 403, 403, 403, 201),
+    ("GET", "/api/webhooks/{webhook_id:int}"): OPERATE,
+    ("DELETE", "/api/webhooks/{webhook_id:int}"): OPERATE,
+    ("POST", "/api/webhooks/{webhook_id:int}/test"): (401, 403, 403, 403, 403, 202),
+    ("POST", "/api/webhooks/{webhook_id:int}/pause"): OPERATE,
+    ("POST", "/api/webhooks/{webhook_id:int}/resume"): OPERATE,
+    ("POST", "/api/webhooks/{webhook_id:int}/rotate"): OPERATE,
     ("GET", "/api/workers"): ALL_READ,
     ("GET", "/api/stats"): ALL_READ,
     ("GET", "/api/events"): (401, 200, 200, 200, 200, 200),  # each hears of his own: test_live
@@ -68,6 +76,7 @@ BODIES = {
     "/api/dead-letters/dismiss": lambda world, job: {"jobs": [job], "note": "a test"},
     "/api/dead-letters/undismiss": lambda world, job: {"jobs": [job]},
     "/api/upstreams/{name:path}/force": lambda world, job: {"to": "open"},
+    "/api/webhooks": lambda world, job: {"url": "https://93.184.215.14/hooks"},
 }
 
 
@@ -89,6 +98,12 @@ def prepared(world, method, route):
         world.app.pause("mail")
     if route.endswith("/resume") and "upstreams" in route:
         world.app.upstreams.hold("mail")
+    if "{webhook_id:int}" in route:
+        hook = world.app.webhooks.create("https://93.184.215.14/hooks").webhook.id
+        if route.endswith("/resume"):
+            world.app.webhooks.pause(hook)
+        route_of_hook = route.replace("{webhook_id:int}", str(hook))
+        return route_of_hook, None
     path = route.replace("{job_id:int}", str(job)).replace("{run_id:int}", str(run))
     path = path.replace("{name:path}", "mail")
     return path, BODIES.get(route if method == "POST" else "", lambda *_: None)(world, job)

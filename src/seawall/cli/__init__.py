@@ -34,6 +34,7 @@ from seawall.cli import (
     store,
     token,
     upstreams,
+    webhooks,
     worker,
 )
 from seawall.cli.show import help_when_alone
@@ -70,6 +71,7 @@ app.command(name="upstreams", epilog=upstreams.EXAMPLE)(upstreams.upstreams)
 app.command(name="hold", epilog=upstreams.HOLD_EXAMPLE)(upstreams.hold)
 app.command(name="resume", epilog=upstreams.RESUME_EXAMPLE)(upstreams.resume)
 app.command(name="force", epilog=upstreams.FORCE_EXAMPLE)(upstreams.force)
+app.add_typer(webhooks.app, name="webhooks")
 app.command(name="schedules", epilog=schedules.EXAMPLE)(schedules.schedules)
 app.command(name="doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 app.add_typer(policy.app, name="policy")

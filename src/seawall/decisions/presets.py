@@ -206,6 +206,34 @@ SAMPLE_FILTER = Policy(
     rules=(Rule(on="all"),),
 )
 
+_DELIVERIES = Backoff(
+    curve="schedule",
+    schedule_seconds=(5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800),
+    jitter="proportional",
+    jitter_ratio=0.2,
+)
+WEBHOOK = Policy(
+    name="webhook",
+    description="Deliveries to webhooks: 11 attempts, 5 s to 8 h apart, about a day in all.",
+    notes=(
+        "Whatever a receiver answers but yes is retried: it may be put right meanwhile. Only 410, "
+        "gone, and an address that must not be called are final. Retry-After is honoured and uses "
+        "up no attempt where it comes with a 429. Three days bound everything."
+    ),
+    max_attempts=11,
+    max_elapsed_seconds=259_200,
+    rules=(
+        Rule(on=(410, F.INVALID_INPUT), retry=False),
+        Rule(on=F.WORKER_LOST, max_attempts=20, counts=False),
+        Rule(
+            on=F.RATE_LIMITED,
+            counts=False,
+            backoff=Backoff(curve="exponential", base_seconds=30, cap_seconds=3_600),
+        ),
+        Rule(on="all", backoff=_DELIVERIES),
+    ),
+)
+
 _PRESETS = {
     policy.name: policy
     for policy in (
@@ -219,6 +247,7 @@ _PRESETS = {
         SAMPLE_STAGE,
         SAMPLE_LLM,
         SAMPLE_FILTER,
+        WEBHOOK,
     )
 }
 

@@ -85,6 +85,7 @@ from seawall.store.values import (
     Watched,
 )
 from seawall.store.watching import Desk
+from seawall.store.webhook_values import NewWebhook, Note, Webhook, WebhookSecrets
 
 __all__ = [
     "BOUNDS_SECONDS",
@@ -130,6 +131,8 @@ __all__ = [
     "NewAccess",
     "NewJob",
     "NewRun",
+    "NewWebhook",
+    "Note",
     "Observation",
     "Observed",
     "Outcome",
@@ -166,6 +169,8 @@ __all__ = [
     "Violation",
     "Wanted",
     "Watched",
+    "Webhook",
+    "WebhookSecrets",
     "aenqueue_beside",
     "enqueue_beside",
     "lasts",

@@ -32,6 +32,7 @@ from seawall.store.dead import Dead
 from seawall.store.lanes import Lanes
 from seawall.store.pacing import Pacing
 from seawall.store.running import Running
+from seawall.store.telling import Telling
 from seawall.store.values import (
     MOST_ROWS,
     SLACK_SECONDS,
@@ -74,7 +75,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-class Ledger(Pacing, Dead, Running, Auditing, Watching, Admitting):
+class Ledger(Pacing, Dead, Running, Auditing, Watching, Admitting, Telling):
     """The store: see `port.Store` for what each verb promises."""
 
     def __init__(

@@ -31,8 +31,8 @@ what waits for later or is held.
 
 **Lock order.** Lanes are written in a transaction of their own, before anything else. Then, always
 in this order: an upstream or a schedule, jobs by id, keys by (task, key), what hangs on a job, what
-was observed, a run, the tally. What may meet others under way without an order of its own (claim,
-reclaim's expiry, straighten, prune) skips what is locked. So nobody ever waits in a circle.
+was observed, a run, the tally, notes. What may meet others under way without an order of its own
+(claim, reclaim's expiry, straighten, prune) skips what is locked. So nobody ever waits in a circle.
 """
 
 from collections.abc import Sequence
@@ -56,6 +56,7 @@ from seawall.store.letters import (
 from seawall.store.port_fleet import FleetVerbs
 from seawall.store.port_pace import PaceVerbs
 from seawall.store.port_runs import RunVerbs
+from seawall.store.port_webhooks import WebhookVerbs
 from seawall.store.values import (
     MOST_ROWS,
     Advance,
@@ -89,7 +90,7 @@ if TYPE_CHECKING:
     from seawall.store.reading import Reading
 
 
-class Store(RunVerbs, FleetVerbs, PaceVerbs, Protocol):
+class Store(RunVerbs, FleetVerbs, PaceVerbs, WebhookVerbs, Protocol):
     """The ledger, as everything above it sees it."""
 
     def __enter__(self) -> Self: ...

@@ -36,6 +36,19 @@ class LoopBlocked(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WebhooksNotDelivered(Event):
+    name: ClassVar[str] = "webhooks_not_delivered"
+    level: ClassVar[int] = logging.WARNING
+    meaning: ClassVar[str] = (
+        "Webhooks are to be told something, and this worker cannot deliver it; said once. Another"
+        " one may. advice says what to install."
+    )
+
+    worker: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerEvent(Event):
     """The field that every event about a worker has."""
 

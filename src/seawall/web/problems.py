@@ -19,6 +19,7 @@ from seawall.errors import (
     ConfigurationError,
     KeyConflictError,
     NoSuchJobError,
+    NoSuchWebhookError,
     NotRetriedError,
     SeawallError,
     StoreError,
@@ -171,7 +172,7 @@ def _of_ours(error: SeawallError) -> ProblemError:
     line = one_line(str(error))
     if isinstance(error, NotRetriedError):
         return ProblemError(409, line, code=error.code)
-    if isinstance(error, NoSuchJobError):
+    if isinstance(error, NoSuchJobError | NoSuchWebhookError):
         return ProblemError(404, line)
     if isinstance(error, KeyConflictError):
         return ProblemError(409, line, code="key_conflict")

@@ -46,9 +46,11 @@ from seawall.telemetry import (
     Reclaimed,
     ScheduleFired,
     UpkeepFailed,
+    WebhooksNotDelivered,
     emit,
 )
 from seawall.telemetry.tracing import asking
+from seawall.webhooks.delivering import spread
 from seawall.why import ALIVE_SECONDS
 
 MOST_PAGES = 20
@@ -60,6 +62,7 @@ LETTERS_WAIT_SECONDS = 300.0
 """How often the fleet says that dead letters wait."""
 NEW_LETTERS_SECONDS = 5.0
 """How often it says, at most, that there are new ones."""
+WEBHOOKS_SECONDS = 0.5
 NEWEST_TOLD = 5
 LONGEST_MESSAGE_TOLD = 100
 _TICK_SECONDS = 0.25
@@ -73,15 +76,19 @@ class _Chore:
     every_seconds: float
     do: Callable[[], object]
     ask_at: float = 0.0
+    is_due: Callable[[], bool] = lambda: True
+    """Whether there is anything to do: where that is seldom so, asking is cheaper than a turn."""
 
 
 class Upkeep:
     """The chores of one worker."""
 
-    def __init__(self, app: Seawall, worker: str, store: Store) -> None:
+    def __init__(self, app: Seawall, worker: str, store: Store, *, delivers: bool = True) -> None:
         self._app = app
         self._worker = worker
         self._store = store
+        self._delivers = delivers
+        """Whether this worker can deliver to webhooks, or has said that it cannot."""
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="seawall-upkeep", daemon=True)
         lease = app.settings.lease_seconds
@@ -98,6 +105,9 @@ class Upkeep:
             _Chore("forget pace", 600.0, self.forget_pace),
             _Chore("notice", 15.0, self.notice_unserved),
             _Chore("dead letters", LETTERS_WAIT_SECONDS, self.tell_of_waiting_letters),
+            _Chore(
+                "webhooks", WEBHOOKS_SECONDS, self.tell_webhooks, is_due=self._any_webhook_is_due
+            ),
         ]
         self._chores += [_Chore(name, *chore) for name, chore in app.chores.items()]
         if app.settings.dead_letters_every:
@@ -129,7 +139,9 @@ class Upkeep:
         chore.ask_at = now + chore.every_seconds
         try:
             every = chore.every_seconds
-            if self._store.take_turn(chore.name, self._worker, every_seconds=every):
+            if chore.is_due() and self._store.take_turn(
+                chore.name, self._worker, every_seconds=every
+            ):
                 chore.do()
         except StoreUnavailableError:
             return  # the worker's own turns say that the store is away
@@ -265,6 +277,18 @@ class Upkeep:
         if new:
             waiting, newest = waiting_letters(self._store), newest_letters(self._store)
             emit(DeadLettersNew(new=new, letters=waiting, newest=newest))
+
+    def tell_webhooks(self) -> None:
+        """Have jobs deliver what was noted for webhooks."""
+        spread(self._store)
+
+    def _any_webhook_is_due(self) -> bool:
+        due = self._store.any_notes()
+        if due and not self._delivers:
+            self._delivers = True
+            advice = "pip install 'seawall[webhooks]'"
+            emit(WebhooksNotDelivered(worker=self._worker, advice=advice))
+        return due
 
     # --- schedules ----------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from seawall.decisions.breaker import Phase
 from seawall.errors import StoreError
 from seawall.model import Token
 from seawall.store import Store
+from seawall.store.webhook_values import DELIVERY_TASK
 from seawall.worker.watch import Watch
 
 
@@ -25,8 +26,15 @@ class Watches:
         self._store = store
         self._watches: dict[str, Watch] = {}
         self.lock = threading.RLock()
-        self.active = any(stage.upstream for task in app.tasks.values() for stage in task.stages)
-        """Whether upstreams are anything to this worker at all."""
+        self.active = any(
+            stage.upstream
+            for name, task in app.tasks.items()
+            for stage in task.stages
+            if name != DELIVERY_TASK
+        )
+        """Whether upstreams are anything to this worker at all; receivers of webhooks are as soon
+        as it has one to call.
+        """
         self._newly_shut = False
         self._behind = 0.0
         """The store's clock less this machine's."""

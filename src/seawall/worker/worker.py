@@ -30,6 +30,7 @@ from seawall.execute import End, Work, begun
 from seawall.faults import Fault, FaultCode
 from seawall.model import Token
 from seawall.store import Claim, Presence, Store, Wanted, lasts
+from seawall.webhooks.delivering import install
 from seawall.worker.beats import Beats
 from seawall.worker.core import Core
 from seawall.worker.events import (
@@ -86,6 +87,7 @@ class Worker:
             raise ConfigurationError(f"queues: found {queues!r:.80}, expected a list of names")
         if concurrency is not None and concurrency < 1:
             raise ConfigurationError(f"concurrency: found {concurrency}, expected 1 or more")
+        self._delivers = install(app)
         self.app = app
         self.id = f"{socket.gethostname()[:60]}-{os.getpid()}-{secrets.token_hex(4)}"
         """New with every start: a worker that comes back is another one."""
@@ -194,7 +196,7 @@ class Worker:
             heard=self._hear,
             restate=self._governor.restate,
         )
-        upkeep = Upkeep(self.app, self.id, store)
+        upkeep = Upkeep(self.app, self.id, store, delivers=self._delivers)
         clerk = threading.Thread(target=self._clerk, name="seawall-clerk", daemon=True)
         try:
             self._say.started(self.queues, self._tasks, self.concurrency)
@@ -355,6 +357,8 @@ class Worker:
             witness=self._governor.seeing if claim.lane.upstream else None,
         )
         work.current.worker = self.id
+        if claim.lane.upstream:
+            self._governor.watches.active = True
         if work.current.caller is None:
             work.current.caller = self._governor.inside.caller(claim)
         return work
@@ -385,6 +389,7 @@ class Worker:
         self._drained_at = now + DRAIN_LOOK_SECONDS
         try:  # what waits costs a look for each lane; what runs is counted only where nothing waits
             waiting = any(self._serves(head.lane) for head in self._store.heads())
+            waiting = waiting or self._store.any_notes()  # upkeep is about to make jobs of them
             return not waiting and not any(self._serves(e.lane) for e in self._store.backlog())
         except StoreError:
             return False

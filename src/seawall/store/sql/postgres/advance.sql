@@ -92,5 +92,15 @@ paced AS (
             count(raw_output) AS captures
         FROM dated GROUP BY 1, 2, 3
     ) AS alike JOIN seawall.lane ON lane.id = alike.finished_lane
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, queue, job, run, owner, stage, attempt, cycle)
+    SELECT hook.id, 'job.advanced', dated.ended_at, lane.task, lane.queue, dated.id, dated.run,
+        dated.owner, dated.finished_stage, dated.seq, dated.cycle
+    FROM dated JOIN seawall.lane ON lane.id = dated.lane
+    JOIN seawall.webhook AS hook ON 'job.advanced' = ANY (hook.events)
+        AND (hook.tasks IS NULL OR lane.task = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR dated.owner = ANY (hook.owners))
+    WHERE lane.task <> 'seawall.webhook' AND EXISTS (SELECT FROM seawall.webhook)
 )
 SELECT id, state, cancel_requested FROM moved;

@@ -19,7 +19,8 @@ moved AS (
         state = CASE WHEN state = 'queued' THEN 'cancelled' ELSE state END
     FROM locked
     WHERE job.id = locked.id
-    RETURNING job.id, job.state, job.run, job.stage, job.lane, job.created_at, job.finished_at
+    RETURNING job.id, job.state, job.run, job.stage, job.lane, job.owner, job.seq, job.cycle,
+        job.created_at, job.finished_at
 ),
 items AS (
     INSERT INTO seawall.run_change (run, stage, cancelled)
@@ -40,6 +41,17 @@ paced AS (
             sum(age) AS age
         FROM ends GROUP BY 1, 2, 3
     ) AS alike JOIN seawall.lane ON lane.id = alike.lane
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, queue, job, run, owner, stage, attempt, cycle)
+    SELECT hook.id, 'job.cancelled', moved.finished_at, lane.task, lane.queue, moved.id, moved.run,
+        moved.owner, moved.stage, moved.seq, moved.cycle
+    FROM moved JOIN seawall.lane ON lane.id = moved.lane
+    JOIN seawall.webhook AS hook ON 'job.cancelled' = ANY (hook.events)
+        AND (hook.tasks IS NULL OR lane.task = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR moved.owner = ANY (hook.owners))
+    WHERE moved.state = 'cancelled'
+        AND lane.task <> 'seawall.webhook' AND EXISTS (SELECT FROM seawall.webhook)
 )
 SELECT id, state FROM moved;
 

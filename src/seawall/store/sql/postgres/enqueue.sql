@@ -79,6 +79,16 @@ reopened AS (
     WHERE id = ANY (
         ARRAY(SELECT DISTINCT run FROM given JOIN born USING (id) WHERE run IS NOT NULL ORDER BY run)
     )
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, queue, job, run, owner, stage, attempt, cycle)
+    SELECT hook.id, 'job.queued', given.now, lane.task, lane.queue, given.id, given.run, given.owner,
+        given.stage, 0, 0
+    FROM given JOIN born ON born.id = given.id JOIN seawall.lane ON lane.id = given.lane
+    JOIN seawall.webhook AS hook ON 'job.queued' = ANY (hook.events)
+        AND (hook.tasks IS NULL OR lane.task = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR given.owner = ANY (hook.owners))
+    WHERE lane.task <> 'seawall.webhook' AND EXISTS (SELECT FROM seawall.webhook)
 )
 SELECT position, id FROM given JOIN born USING (id);
 
@@ -119,6 +129,16 @@ paced AS (
     SELECT floor(extract(epoch FROM alike.now) / 60)::bigint, lane.task, lane.queue, 'created', alike.many
     FROM (SELECT lane, now, count(*) AS many FROM given GROUP BY lane, now) AS alike
     JOIN seawall.lane ON lane.id = alike.lane
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, queue, job, run, owner, stage, attempt, cycle)
+    SELECT hook.id, 'job.queued', given.now, lane.task, lane.queue, given.id, NULL, given.owner,
+        given.stage, 0, 0
+    FROM given JOIN seawall.lane ON lane.id = given.lane
+    JOIN seawall.webhook AS hook ON 'job.queued' = ANY (hook.events)
+        AND (hook.tasks IS NULL OR lane.task = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR given.owner = ANY (hook.owners))
+    WHERE lane.task <> 'seawall.webhook' AND EXISTS (SELECT FROM seawall.webhook)
 )
 -- Numbers are drawn in the order of the rows, and come as one text: a thousand rows cost more.
 SELECT string_agg(id::text, ',' ORDER BY id), CASE WHEN %(tell)s THEN pg_notify('seawall', '') END

@@ -106,6 +106,24 @@ paced AS (
             sum(age) AS age
         FROM ends GROUP BY 1, 2, 3, 4, 5, 6
     ) AS alike JOIN seawall.lane ON lane.id = alike.lane
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, queue, job, run, owner, stage, attempt, cycle,
+        delay, fault)
+    SELECT hook.id, told.event, greatest(told.now, told.claimed_at), lane.task, lane.queue, told.id,
+        told.run, told.owner, told.stage, told.seq, told.cycle,
+        CASE WHEN told.state_after = 'queued' THEN told.delay END,
+        CASE WHEN told.state_after <> 'cancelled' THEN told.fault END
+    FROM (
+        SELECT dated.*, moved.lane AS lane_after, moved.owner,
+            CASE state_after WHEN 'queued' THEN 'job.lost' ELSE 'job.' || state_after END AS event
+        FROM dated JOIN moved USING (id)
+    ) AS told
+    JOIN seawall.lane ON lane.id = told.lane_after
+    JOIN seawall.webhook AS hook ON told.event = ANY (hook.events)
+        AND (hook.tasks IS NULL OR lane.task = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR told.owner = ANY (hook.owners))
+    WHERE lane.task <> 'seawall.webhook' AND EXISTS (SELECT FROM seawall.webhook)
 )
 SELECT id, state, false FROM moved;
 
@@ -120,7 +138,7 @@ WITH late AS (
         WHERE state = 'queued' AND deadline_at <= coalesce(%(now)s::timestamptz, now())
         ORDER BY deadline_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     ))
-    RETURNING id, lane, stage, owner, run, created_at, finished_at, last_fault, seq
+    RETURNING id, lane, stage, owner, run, created_at, finished_at, last_fault, seq, cycle
 ),
 buried AS (
     INSERT INTO seawall.dead_letter (job, state, lane, stage, owner, run, code, fingerprint, fault,
@@ -152,5 +170,16 @@ paced AS (
             sum(age) AS age
         FROM ends GROUP BY 1, 2, 3
     ) AS alike JOIN seawall.lane ON lane.id = alike.lane
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, queue, job, run, owner, stage, attempt, cycle,
+        fault)
+    SELECT hook.id, 'job.expired', late.finished_at, lane.task, lane.queue, late.id, late.run, late.owner,
+        late.stage, late.seq, late.cycle, late.last_fault
+    FROM late JOIN seawall.lane ON lane.id = late.lane
+    JOIN seawall.webhook AS hook ON 'job.expired' = ANY (hook.events)
+        AND (hook.tasks IS NULL OR lane.task = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR late.owner = ANY (hook.owners))
+    WHERE lane.task <> 'seawall.webhook' AND EXISTS (SELECT FROM seawall.webhook)
 )
 SELECT id FROM late;

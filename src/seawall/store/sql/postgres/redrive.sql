@@ -21,9 +21,10 @@ held AS MATERIALIZED (
                 USING (queue, task, stage, upstream, priority, owner, run)
             WHERE lane.id = mine.lane AND lane.retry AND NOT plain.retry
         ), mine.lane) AS lane,
-        coalesce(given.stage, mine.stage) AS stage, mine.stage AS failed_stage, mine.run
+        coalesce(given.stage, mine.stage) AS stage, mine.stage AS failed_stage, mine.run,
+        mine.owner, mine.seq AS attempts, mine.cycle AS last_cycle
     FROM given CROSS JOIN LATERAL (
-        SELECT job.lane, job.stage, job.run FROM seawall.job
+        SELECT job.lane, job.stage, job.run, job.owner, job.seq, job.cycle FROM seawall.job
         WHERE job.id = given.id AND job.state = 'failed'
             AND (given.lane IS NULL
                 OR EXISTS (SELECT FROM seawall.lane WHERE lane.id = given.lane))
@@ -89,6 +90,16 @@ keyed AS (
     FROM locked
     WHERE job_key.job = locked.id AND locked.digest IS NOT NULL
         AND job_key.job = ANY (ARRAY(SELECT id FROM locked))
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, queue, job, run, owner, stage, attempt, cycle)
+    SELECT hook.id, 'job.redriven', locked.now, lane.task, lane.queue, locked.id, locked.run,
+        locked.owner, locked.stage, locked.attempts, locked.last_cycle + 1
+    FROM locked JOIN seawall.lane ON lane.id = locked.lane
+    JOIN seawall.webhook AS hook ON 'job.redriven' = ANY (hook.events)
+        AND (hook.tasks IS NULL OR lane.task = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR locked.owner = ANY (hook.owners))
+    WHERE lane.task <> 'seawall.webhook' AND EXISTS (SELECT FROM seawall.webhook)
 )
 UPDATE seawall.job
 SET state = 'queued', cycle = cycle + 1, tries = 0, losses = 0, spared = 0,

@@ -45,7 +45,8 @@ moved AS (
         finished_at = CASE WHEN dated.state_after = 'cancelled' THEN dated.now END
     FROM dated
     WHERE job.id = dated.id
-    RETURNING job.id, job.state
+    RETURNING job.id, job.state, job.run, job.stage, job.lane, job.owner, job.seq, job.cycle,
+        job.finished_at
 ),
 written AS (
     INSERT INTO seawall.attempt (job, seq, lease_no, cycle, stage, worker, started_at,
@@ -77,5 +78,16 @@ paced AS (
             sum(age) AS age
         FROM ends GROUP BY 1, 2, 3, 4, 5, 6
     ) AS alike JOIN seawall.lane ON lane.id = alike.lane
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, queue, job, run, owner, stage, attempt, cycle)
+    SELECT hook.id, 'job.cancelled', moved.finished_at, lane.task, lane.queue, moved.id, moved.run,
+        moved.owner, moved.stage, moved.seq, moved.cycle
+    FROM moved JOIN seawall.lane ON lane.id = moved.lane
+    JOIN seawall.webhook AS hook ON 'job.cancelled' = ANY (hook.events)
+        AND (hook.tasks IS NULL OR lane.task = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR moved.owner = ANY (hook.owners))
+    WHERE moved.state = 'cancelled'
+        AND lane.task <> 'seawall.webhook' AND EXISTS (SELECT FROM seawall.webhook)
 )
 SELECT id, state, false FROM moved;

@@ -38,7 +38,15 @@ WITH stopped AS (
     SET stop = %(stop)s, reason = %(reason)s, stopped_at = coalesce(%(now)s::timestamptz, now())
     WHERE id = %(run)s AND closed_at IS NULL
         AND (stop IS NULL OR (stop <> 'cancelled' AND %(stop)s = 'cancelled'))
-    RETURNING id, stopped_at
+    RETURNING id, stopped_at, pipeline, owner
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, run, owner, reason)
+    SELECT hook.id, 'run.' || %(stop)s::text, stopped.stopped_at, stopped.pipeline, stopped.id, stopped.owner,
+        %(reason)s::text
+    FROM stopped JOIN seawall.webhook AS hook ON 'run.' || %(stop)s::text = ANY (hook.events)
+        AND (hook.tasks IS NULL OR stopped.pipeline = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR stopped.owner = ANY (hook.owners))
 )
 INSERT INTO seawall.hold (scope, name, held_at, reason)
 SELECT 'run', id::text, stopped_at, %(reason)s FROM stopped
@@ -94,10 +102,18 @@ WITH closed AS (
         AND NOT EXISTS (
             SELECT FROM seawall.job WHERE job.run = %(run)s AND job.finished_at IS NULL
         )
-    RETURNING id
+    RETURNING id, closed_at, pipeline, owner, reason
 ),
 let_go AS (
     DELETE FROM seawall.hold WHERE scope = 'run' AND name IN (SELECT id::text FROM closed)
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, run, owner, reason)
+    SELECT hook.id, 'run.finished', closed.closed_at, closed.pipeline, closed.id, closed.owner,
+        closed.reason
+    FROM closed JOIN seawall.webhook AS hook ON 'run.finished' = ANY (hook.events)
+        AND (hook.tasks IS NULL OR closed.pipeline = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR closed.owner = ANY (hook.owners))
 )
 SELECT id FROM closed;
 

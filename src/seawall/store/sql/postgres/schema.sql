@@ -237,6 +237,34 @@ CREATE TABLE seawall.observation (
 )
 WITH (fillfactor='50');
 
+CREATE TABLE seawall.outbox (
+    id bigint NOT NULL,
+    webhook bigint NOT NULL,
+    event text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    task text NOT NULL,
+    queue text,
+    job bigint,
+    run bigint,
+    owner text,
+    stage integer,
+    attempt bigint,
+    cycle bigint,
+    delay bigint,
+    fault text,
+    reason text,
+    CONSTRAINT of_something CHECK ((COALESCE(job, run) IS NOT NULL))
+);
+
+ALTER TABLE seawall.outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME seawall.outbox_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE seawall.output (
     job bigint NOT NULL,
     stage integer NOT NULL,
@@ -484,6 +512,28 @@ CREATE TABLE seawall.usage (
     CONSTRAINT usage_tokens_out_check CHECK ((tokens_out >= 0))
 );
 
+CREATE TABLE seawall.webhook (
+    id bigint NOT NULL,
+    url text NOT NULL,
+    events text[] NOT NULL,
+    tasks text[],
+    owners text[],
+    secret text NOT NULL,
+    old_secret text,
+    old_until timestamp with time zone,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT an_old_secret_ends CHECK (((old_secret IS NULL) = (old_until IS NULL)))
+);
+
+ALTER TABLE seawall.webhook ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME seawall.webhook_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE seawall.worker (
     id text NOT NULL,
     host text NOT NULL,
@@ -549,6 +599,9 @@ ALTER TABLE ONLY seawall.migration
 ALTER TABLE ONLY seawall.observation
     ADD CONSTRAINT observation_pkey PRIMARY KEY (upstream, second, worker);
 
+ALTER TABLE ONLY seawall.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY seawall.output
     ADD CONSTRAINT output_pkey PRIMARY KEY (job, stage);
 
@@ -602,6 +655,9 @@ ALTER TABLE ONLY seawall.upstream
 
 ALTER TABLE ONLY seawall.usage
     ADD CONSTRAINT usage_pkey PRIMARY KEY (job, seq);
+
+ALTER TABLE ONLY seawall.webhook
+    ADD CONSTRAINT webhook_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY seawall.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);

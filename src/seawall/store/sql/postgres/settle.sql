@@ -133,6 +133,27 @@ paced AS (
             count(raw_output) AS captures
         FROM ends GROUP BY 1, 2, 3, 4, 5, 6, 7
     ) AS alike JOIN seawall.lane ON lane.id = alike.old_lane
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, queue, job, run, owner, stage, attempt, cycle,
+        delay, fault)
+    SELECT hook.id, told.event, CASE WHEN told.state_after = 'queued' THEN told.ended_at ELSE told.now END,
+        lane.task, lane.queue, told.id, told.run, told.owner, told.stage, told.seq, told.cycle,
+        CASE WHEN told.state_after = 'queued' THEN told.delay END,
+        CASE WHEN told.state_after IN ('queued', 'failed') THEN told.fault END
+    FROM (
+        SELECT dated.*, moved.lane AS lane_after, CASE
+            WHEN state_after = 'succeeded' THEN 'job.complete'
+            WHEN state_after = 'failed' AND code = 'EXPIRED' THEN 'job.expired'
+            WHEN state_after <> 'queued' THEN 'job.' || state_after
+            WHEN outcome = 'retried' THEN 'job.retry' ELSE 'job.' || outcome END AS event
+        FROM dated JOIN moved USING (id)
+    ) AS told
+    JOIN seawall.lane ON lane.id = told.lane_after
+    JOIN seawall.webhook AS hook ON told.event = ANY (hook.events)
+        AND (hook.tasks IS NULL OR lane.task = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR told.owner = ANY (hook.owners))
+    WHERE lane.task <> 'seawall.webhook' AND EXISTS (SELECT FROM seawall.webhook)
 )
 SELECT id, state, false FROM moved;
 
@@ -151,7 +172,7 @@ WITH given AS MATERIALIZED (
 locked AS MATERIALIZED (
     SELECT given.*, mine.*
     FROM given CROSS JOIN LATERAL (
-        SELECT job.cycle, job.stage, job.worker, job.run, job.lane, job.created_at
+        SELECT job.cycle, job.stage, job.worker, job.run, job.lane, job.owner, job.created_at
         FROM seawall.job
         WHERE job.id = given.id
             AND job.lease_no = given.lease_no AND job.seq = given.seq - 1
@@ -213,6 +234,16 @@ paced AS (
             sum(age) AS age
         FROM ends GROUP BY 1, 2, 3, 4
     ) AS alike JOIN seawall.lane ON lane.id = alike.lane
+),
+noted AS (
+    INSERT INTO seawall.outbox (webhook, event, at, task, queue, job, run, owner, stage, attempt, cycle)
+    SELECT hook.id, 'job.complete', dated.now, lane.task, lane.queue, dated.id, dated.run, dated.owner,
+        dated.stage, dated.seq, dated.cycle
+    FROM dated JOIN seawall.lane ON lane.id = dated.lane
+    JOIN seawall.webhook AS hook ON 'job.complete' = ANY (hook.events)
+        AND (hook.tasks IS NULL OR lane.task = ANY (hook.tasks))
+        AND (hook.owners IS NULL OR dated.owner = ANY (hook.owners))
+    WHERE lane.task <> 'seawall.webhook' AND EXISTS (SELECT FROM seawall.webhook)
 )
 SELECT id, 'succeeded', false FROM moved;
 
