@@ -250,5 +250,9 @@ class Audit:
             elif result == "lost" and end.outcome != "lost":  # two may take the same job back
                 assert end not in rows, f"told that it was lost, but it was done: {end}"
 
+    def every_attempt_was_counted(self, tried: Counter[str]) -> None:
+        """What was counted as it happened is what the rows say."""
+        assert Counter(row.outcome for row in self.database.attempts) == tried
+
     def lost_by(self, workers: set[str]) -> int:
         return sum(r.outcome == "lost" and r.worker in workers for r in self.database.attempts)

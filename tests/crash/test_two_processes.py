@@ -10,6 +10,7 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
@@ -185,6 +186,10 @@ def test_workers_that_are_killed_at_any_moment_lose_nothing_and_share_nothing(ur
             crew.kill(rng)
         crew.drain()
         assert store.verify().violations == ()
+        tried: Counter[str] = Counter()
+        for each in store.totals():
+            if each.kind == "attempt":
+                tried[each.what] += each.many
 
     audit = Audit(Database(url), read_logs(crew.logs(), crew.killed))
     audit.nothing_is_lost(caller.created, set(caller.keys))
@@ -193,5 +198,6 @@ def test_workers_that_are_killed_at_any_moment_lose_nothing_and_share_nothing(ur
     audit.no_more_is_unheard_than_was_asked()
     audit.leases_grow()
     audit.history_is_what_was_answered()
+    audit.every_attempt_was_counted(tried)
     assert len(crew.killed) >= SECONDS / 3, "hardly anybody was killed"
     assert audit.lost_by(crew.killed) >= len(crew.killed) / 2, "the dead held hardly any lease"
