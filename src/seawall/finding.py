@@ -146,7 +146,6 @@ def cancelled(
     store: "Store", said: Mapping[str, Any], *, dry_run: bool = False, most: int | None = None
 ) -> Cancelled:
     """Cancel what waits and ask what runs to stop, as far as it matches; or only count it."""
-    need_some_filter(said)
     which = filter_of(said)
     if which.state in FINISHED:
         raise ArgumentsError(

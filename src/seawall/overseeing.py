@@ -18,6 +18,7 @@ from seawall.finding import (
     cancelled,
     counted,
     filter_of,
+    need_some_filter,
     redriven_all,
 )
 from seawall.mending import Mending
@@ -90,6 +91,7 @@ class Overseeing(Mending):
         `app.cancel_all(task="mail", state="queued")`. What is enqueued meanwhile is left alone.
         With `dry_run=True` it only counts them, as `count_jobs` does.
         """
+        need_some_filter(which)
         return cancelled(self.store, which, dry_run=dry_run)
 
     def redrive_all(self, **how: Unpack[HowJobs]) -> Redriven:

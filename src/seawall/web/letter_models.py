@@ -7,7 +7,16 @@ from pydantic import Discriminator, Field, StrictBool, Tag
 
 from seawall.faults import FaultCode
 from seawall.store import LetterKind, LetterState
-from seawall.web.models import FaultShown, Given, IsNumber, JobsMeant, Moment, Name, Number, Shown
+from seawall.web.models import (
+    FaultShown,
+    Given,
+    IsNumber,
+    JobsToRedrive,
+    Moment,
+    Name,
+    Number,
+    Shown,
+)
 
 MOST_NAMED = 500
 
@@ -129,7 +138,7 @@ class RedriveByKind(ByKind, Redriving): ...
 class RedriveJobs(Redriving):
     """All failed jobs that match."""
 
-    which: JobsMeant
+    which: JobsToRedrive
 
 
 def _aim(asked: object) -> str | None:

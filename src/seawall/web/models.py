@@ -209,14 +209,28 @@ class JobFilters(Given):
         return self.model_dump(include=set(JobFilters.model_fields), exclude_none=True)
 
 
-class JobsMeant(JobFilters):
-    """Which jobs something is done about; at least one word has to be said."""
+class JobsToCancel(JobFilters):
+    """Which jobs are cancelled: in so many words, which state they are in."""
 
+    state: Literal["queued", "running", "unfinished"]  # type: ignore[assignment]
+    run: Annotated[Number, IsNumber] | None = None
+
+    def said(self) -> dict[str, Any]:
+        said = super().said()
+        if self.state == "unfinished":
+            del said["state"]
+        return said
+
+
+class JobsToRedrive(JobFilters):
+    """Which failed jobs are sent again."""
+
+    state: Literal["failed"]  # type: ignore[assignment]
     run: Annotated[Number, IsNumber] | None = None
 
 
 class CancelAsked(Given):
-    which: JobsMeant
+    which: JobsToCancel
     dry_run: StrictBool = Field(default=False, description="Only count them.")
 
 

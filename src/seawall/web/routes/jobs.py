@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from seawall.artifacts import recall
 from seawall.errors import ArgumentsError
-from seawall.finding import Cancelled, cancelled, need_some_filter
+from seawall.finding import Cancelled, cancelled
 from seawall.model import Job, need_name
 from seawall.redact import redacted
 from seawall.redriving import Redriven
@@ -126,9 +126,7 @@ async def cancel_jobs(request: Request, visitor: Writer, asked: CancelAsked) -> 
     At most so many at a time: where the answer is not `whole`, ask again. A dry run counts them.
     """
     house = house_of(request)
-    said = asked.which.said()
-    need_some_filter(said)
-    which = mine(visitor, said)
+    which = mine(visitor, asked.which.said())
     if which is None:
         return CancelledShown.model_validate(Cancelled(found=0, dry_run=asked.dry_run))
     act = partial(cancelled, house.store, which, dry_run=asked.dry_run, most=MOST_AT_ONCE)
