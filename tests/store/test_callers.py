@@ -64,16 +64,27 @@ def _quiet(store):
 def test_a_transaction_sees_the_jobs_that_it_has_written_itself(store, url, opened, clock):
     (before,) = enqueued(store, new_job(key="before"))
     with opened(url) as caller:
-        (answer,) = store.enqueue_on(caller.given, [new_job(AWKWARD, key="k", tags=("a",))])
+        (answer,) = store.enqueue_on(caller.given, [new_job('["x"]', key="k", tags=("a",))])
         seen = store.seen_on(caller.given)
         (job,) = seen.page(Filter(key="k")).jobs
         assert (job.id, job.tags, job.created_at) == (answer.job_id, ("a",), clock.now())
-        assert seen.arguments(job.id) == AWKWARD
+        assert seen.arguments(job.id) == '["x"]'
         assert seen.attempts(job.id) == []
         assert set(seen.jobs([before, job.id])) == {before, job.id}
         assert store.jobs([job.id]) == {}
         caller.rollback()
     assert store.page(Filter(key="k")).jobs == ()
+
+
+def test_what_a_connection_cannot_read_is_said_so(store, url):
+    (known,) = enqueued(store, new_job(AWKWARD))
+    with of_django(url) as caller:
+        assert store.seen_on(caller.given).arguments(known) == AWKWARD
+    with of_psycopg_set_otherwise(url) as caller:
+        caller.run("SELECT 1")
+        with pytest.raises(StoreError, match="such an encoding"):
+            store.seen_on(caller.given).arguments(known)
+        caller.rollback()
 
 
 def test_only_a_transaction_is_looked_into(store, url):

@@ -10,8 +10,9 @@ import psycopg
 from psycopg.rows import tuple_row
 from psycopg.types.datetime import TimestamptzLoader
 
+from seawall.errors import StoreError
 from seawall.store import callers_postgres
-from seawall.store.backend import Backend, Batch, Row
+from seawall.store.backend import Backend, BadRowError, Batch, Row
 from seawall.store.lanes import Lanes
 from seawall.store.reading import Reading
 
@@ -47,6 +48,8 @@ class _Session:
             return cursor.fetchall()
         except (psycopg.Error, UnicodeError) as error:
             told = callers_postgres.our_error(error)
+        if isinstance(told, BadRowError):
+            raise StoreError("a connection with such an encoding cannot read what is kept")
         raise told
 
     def batch(self, name: str, rows: Batch, /, **values: object) -> list[Row]:
