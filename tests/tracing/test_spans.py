@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import threading
 from datetime import timedelta
 
@@ -25,9 +26,10 @@ from seawall import (
 from seawall.errors import KeyConflictError
 from seawall.model import Token
 from seawall.simulate.system import System
-from seawall.store import Result
+from seawall.store import Result, Wanted
 from seawall.telemetry import LOGGER, otlp, tracing
 from seawall.telemetry.span_words import SPANS, Attr
+from seawall.telemetry.trace_context import read
 from seawall.testing import in_memory
 from seawall.worker.upkeep import Upkeep
 from tests.life.world import PATIENCE_SECONDS, Says, eventually
@@ -144,8 +146,9 @@ def test_many_at_once_share_one_span(seen, app, world):
     app.enqueue_many(add.job(n) for n in range(2_500))
     many = seen.one("enqueue many")
     assert many.attributes[Attr.BATCH] == 2_500
-    assert world.work() == 2_500
-    assert {s.parent.span_id for s in seen.named("process add")} == {many.context.span_id}
+    wanted = Wanted("w", None, ("add",), 1_000, 60.0)
+    traces = {claim.trace for _ in range(3) for claim in world.store.claim(wanted)}
+    assert {read(each)[:2] for each in traces} == {ids(many)}
 
 
 def test_each_item_of_a_run_has_a_trace_of_its_own_linked_to_the_runs(seen, app, world):
@@ -557,6 +560,39 @@ def test_an_applications_own_provider_goes_before_the_environments(seen, monkeyp
     own = trace.get_tracer_provider()
     assert otlp.exporting() is None
     assert trace.get_tracer_provider() is own
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"},
+        {
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1",
+            "OTEL_TRACES_EXPORTER": "none",
+        },
+    ],
+    ids=["not asked for", "disabled", "no exporter"],
+)
+def test_what_is_not_asked_for_or_turned_off_is_not_set_up(environ, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with no_provider():
+        assert otlp.exporting() is None
+        assert tracing.tracer() is None
+
+
+def test_the_sdk_that_is_disabled_makes_no_spans(app, world, monkeypatch):
+    @app.task
+    def greet(): ...
+
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    with traced() as seen:
+        greet.enqueue()
+        world.drain()
+    assert seen.all() == []
 
 
 def test_simulated_workers_are_not_traced(seen):

@@ -83,14 +83,26 @@ def _end() -> None:
 
 def flush_soon() -> None:
     """Have what is there sent now, whoever set up the provider: this process may be killed."""
+    if _flushing is None or not _flushing.is_alive():
+        _flush()
+
+
+def flush() -> None:
+    """The same, and wait for it, but not for long."""
+    ending = _flush()
+    if ending is not None:
+        ending.join(FLUSH_SECONDS)
+
+
+def _flush() -> threading.Thread | None:
     global _flushing  # noqa: PLW0603 - as above
     trace = sys.modules.get("opentelemetry.trace")
-    if trace is None or (_flushing is not None and _flushing.is_alive()):
-        return
-    flush = getattr(trace.get_tracer_provider(), "force_flush", None)
-    if flush is not None:
-        _flushing = threading.Thread(target=_flushed, args=(flush,), daemon=True)
-        _flushing.start()
+    found = None if trace is None else getattr(trace.get_tracer_provider(), "force_flush", None)
+    if found is None:
+        return None
+    _flushing = threading.Thread(target=_flushed, args=(found,), daemon=True)
+    _flushing.start()
+    return _flushing
 
 
 def _flushed(flush: Any) -> None:

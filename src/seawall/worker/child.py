@@ -25,7 +25,7 @@ from seawall.execute import TooLateError, fault_of
 from seawall.faults import Fault, FaultCode
 from seawall.flow import arguments, result
 from seawall.tasks import Task
-from seawall.telemetry.otlp import exporting, flush_soon
+from seawall.telemetry.otlp import exporting, flush, flush_soon
 from seawall.telemetry.tracing import Entered, within
 from seawall.worker.isolated import BEGAN, Answer, Call
 
@@ -41,6 +41,7 @@ class _Worker:
         self._answers = answers
         self._one_at_a_time = threading.Lock()
         self.inbox: SimpleQueue[Any] = SimpleQueue()
+        self.is_busy = False
 
     def tell(self, value: object) -> None:
         told = pickle.dumps(value)  # whole, or not at all
@@ -56,6 +57,8 @@ class _Worker:
         with suppress(EOFError, OSError, pickle.UnpicklingError):
             while True:
                 self.inbox.put(pickle.load(self._calls))  # noqa: S301 - our own worker's
+        if not self.is_busy:  # what was done here is to be seen
+            flush()
         _end()
 
 
@@ -75,7 +78,9 @@ def main() -> None:
     prepare(surroundings)
     while True:
         call = worker.inbox.get()
+        worker.is_busy = True
         answer = _answered(call, worker, main_module)
+        worker.is_busy = False
         try:
             worker.tell(answer)
             flush_soon()

@@ -28,6 +28,7 @@ from seawall.execute import KilledError, TooLateError, Work
 from seawall.faults import Fault, FaultCode
 from seawall.flow import Encoded
 from seawall.model import Token
+from seawall.telemetry.otlp import FLUSH_SECONDS
 
 MOST_CALLS = 1_000
 """After so many attempts a child is replaced: what leaks, leaks no further."""
@@ -36,6 +37,9 @@ IDLE_SECONDS = 300.0
 BEGAN = "began"
 _KILLED = -9
 _ENDING_SECONDS = 1.0
+_LOOK_SECONDS = 0.005
+LAST_WORDS_SECONDS = FLUSH_SECONDS + 1.0
+"""How long a child that is let go may take to send what it has to say in traces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +118,15 @@ class Pool:
         """End every child."""
         with self._lock:
             self._closed = True
-            children = [*self._idle, *self._busy.values()]
+            idle, busy = self._idle, list(self._busy.values())
             self._idle = []
-        for child in children:
+        for child in idle:
+            child.let_go()
+        for child in busy:
             child.kill()
-        for child in children:
-            child.bury()
+        until = time.monotonic() + LAST_WORDS_SECONDS
+        for child in [*idle, *busy]:
+            child.bury(max(0.0, until - time.monotonic()))
 
     def tidy(self) -> None:
         """End children that have waited for long."""
@@ -150,8 +157,12 @@ class Pool:
                 child.idle_since = time.monotonic()
                 self._idle.append(child)
                 return
-        child.kill()
-        child.bury()
+        if child.spent:
+            child.let_go()
+            child.bury(LAST_WORDS_SECONDS)
+        else:
+            child.kill()
+            child.bury()
 
 
 def _surroundings() -> dict[str, Any]:
@@ -172,6 +183,8 @@ class _Child:
     process: "subprocess.Popen[bytes]" = field(init=False)
     calls: int = 0
     usable: bool = True
+    spent: bool = False
+    """It has served as many calls as it may, and well."""
     idle_since: float = 0.0
 
     def __post_init__(self) -> None:
@@ -214,7 +227,8 @@ class _Child:
             if not (first or begun or work.stop):
                 raise _DiedIdleError from error
             raise self._died(begun=begun) from error
-        self.usable = self.calls < MOST_CALLS
+        self.spent = self.calls >= MOST_CALLS
+        self.usable = not self.spent
         current.said = told.said
         if told.ended_by is not None:
             raise told.ended_by
@@ -253,8 +267,28 @@ class _Child:
             else:
                 self.process.kill()
 
-    def bury(self) -> int | None:
-        """Its exit code, once it is gone."""
+    def _is_dead(self) -> bool:
+        """Whether it has ended; it is not buried by that."""
+        if not hasattr(os, "waitid"):
+            return self.process.poll() is not None
+        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        with suppress(ChildProcessError):
+            return os.waitid(os.P_PID, self.process.pid, how) is not None
+        return True
+
+    def let_go(self) -> None:
+        """Have it end by itself: at once, unless it has something to send."""
+        self.usable = False
+        with suppress(OSError, ValueError):
+            if self.process.stdin is not None:
+                self.process.stdin.close()
+
+    def bury(self, seconds: float = 0.0) -> int | None:
+        """Its exit code, once it is gone; after so long it is killed."""
+        until = time.monotonic() + seconds
+        while not self._is_dead() and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
+        self.kill()  # while its number is still its own
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(_ENDING_SECONDS)
         for pipe in (self.process.stdin, self.process.stdout):
