@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from seawall import presets, settings, states, telemetry
+from seawall import presets, settings, states, telemetry, webhooks
 from seawall.decisions.explain import (
     MOST_ROWS,
     backoff_in_words,
@@ -122,6 +122,11 @@ def events() -> str:
     return table(("event", "level", "when", "fields"), rows)
 
 
+def webhook_events() -> str:
+    rows = ((f"`{name}`", meaning) for name, meaning in webhooks.EVENTS.items())
+    return table(("event", "when"), rows)
+
+
 def commands() -> str:
     from seawall.cli import app  # noqa: PLC0415 - the doors need the terminal's libraries
 
@@ -143,6 +148,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "policies": policies,
     "settings": all_settings,
     "events": events,
+    "webhook-events": webhook_events,
     "commands": commands,
 }
 

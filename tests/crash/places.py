@@ -27,6 +27,7 @@ _TABLES = (
     "lane", "hold", "job", "job_data", "job_key", "job_tag", "output", "attempt", "evidence",
     "progress", "worker", "turn", "schedule", "intake", "tally",
     "upstream", "observation", "dead_letter", "told", "run", "run_change", "run_tally", "usage",
+    "webhook", "outbox",
 )  # fmt: skip
 _KEEP = "CREATE SCHEMA kept;" + "".join(
     f"CREATE TABLE kept.{each} AS TABLE seawall.{each};" for each in _TABLES
@@ -37,7 +38,7 @@ _RESTORE = "".join(
     for each in _TABLES
 ) + "".join(
     f"SELECT setval(pg_get_serial_sequence('seawall.{each}', 'id'), max(id)) FROM kept.{each};"
-    for each in ("lane", "job", "intake", "run", "run_change")
+    for each in ("lane", "job", "intake", "run", "run_change", "webhook", "outbox")
 )
 _EMPTY = "DROP SCHEMA IF EXISTS seawall CASCADE"
 _COLUMNS = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from seawall import FaultCode, presets, settings, telemetry
+from seawall import FaultCode, presets, settings, telemetry, webhooks
 from seawall.cli import app
 
 ROOT = Path(__file__).parent.parent.parent
@@ -34,6 +34,7 @@ def commands(path, command):
         ("policies.md", [f"### `{name}`" for name in presets.names()]),
         ("settings.md", [f"`{settings.variable(name)}`" for name in settings.names()]),
         ("events.md", [f"`{event.name}`" for event in telemetry.EVENTS]),
+        ("webhooks.md", [f"`{name}`" for name in webhooks.EVENTS]),
         ("commands.md", [*commands("seawall", typer.main.get_command(app))][1:]),
     ],
 )

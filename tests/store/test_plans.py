@@ -11,7 +11,7 @@ import re
 import pytest
 
 from seawall.model import Lane, Outcome, Usage
-from seawall.store import NewRun, open_store, statements
+from seawall.store import NewRun, NewWebhook, open_store, statements
 from seawall.store.values import Observation, Redrive
 from tests.support.ledger import ended, new_job, wanted
 
@@ -77,6 +77,9 @@ INDEX = {
     "sum_usage": "usage_owner",
     "read_changes": "job_finished",
     "find_access": "access_token_pkey",
+    "read_webhook_secrets": "webhook_pkey",
+    "read_notes": "outbox_pkey",
+    "take_notes": "outbox_pkey",
 }
 """What each statement must reach its rows by."""
 HOUR = {
@@ -129,6 +132,8 @@ def full(request, tmp_path_factory):
         store.dismiss([claim.token.job_id for claim in claims[::3]], note="x")
         store.redrive([Redrive(claim.token.job_id) for claim in claims[1::3]])
         store.claim(wanted(500))
+        store.add_webhook(NewWebhook(url="https://x", secret="whsec_x", events=("job.queued",)))
+        store.enqueue([new_job() for _ in range(1_000)])
         with store._backend.migrating() as session:
             session.script(HOUR[store._backend.dialect])
             session.script("ANALYZE")
@@ -209,6 +214,8 @@ def _in_sqlite(index):
         "progress_pkey": r"INTEGER PRIMARY KEY \(rowid=\?\)",
         "dead_letter_pkey": r"INTEGER PRIMARY KEY \(rowid=\?\)",
         "observation_pkey": r"USING PRIMARY KEY \(upstream=\? AND second>\?\)",
+        "webhook_pkey": r"INTEGER PRIMARY KEY \(rowid=\?\)",
+        "outbox_pkey": r"SCAN seawall_outbox$|INTEGER PRIMARY KEY \(rowid=\?\)",
         "upstream_pkey": r"USING PRIMARY KEY \(name=\?\)",
         "access_token_pkey": r"USING PRIMARY KEY \(id=\?\)",
         "usage_pkey": r"USING PRIMARY KEY \(job=\?\)",
