@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from seawall import presets, settings, states, telemetry
+from seawall import presets, settings, states, telemetry, webhooks
 from seawall.decisions.explain import (
     MOST_ROWS,
     backoff_in_words,
@@ -147,6 +147,11 @@ def span_attributes() -> str:
     return table(("attribute", "of", "what it means"), rows)
 
 
+def webhook_events() -> str:
+    rows = ((f"`{name}`", meaning) for name, meaning in webhooks.EVENTS.items())
+    return table(("event", "when"), rows)
+
+
 def commands() -> str:
     from seawall.cli import app  # noqa: PLC0415 - the doors need the terminal's libraries
 
@@ -171,6 +176,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "event-fields": event_fields,
     "spans": spans,
     "span-attributes": span_attributes,
+    "webhook-events": webhook_events,
     "commands": commands,
 }
 

@@ -28,6 +28,7 @@ _TABLES = (
     "progress", "worker", "turn", "schedule", "intake", "tally",
     "upstream", "observation", "dead_letter", "told", "run", "run_change", "run_tally", "usage",
     "pace_change", "pace_total", "pace_minute", "upstream_pace", "upstream_phase",
+    "webhook", "outbox",
 )  # fmt: skip
 _KEEP = "CREATE SCHEMA kept;" + "".join(
     f"CREATE TABLE kept.{each} AS TABLE seawall.{each};" for each in _TABLES
@@ -38,7 +39,17 @@ _RESTORE = "".join(
     for each in _TABLES
 ) + "".join(
     f"SELECT setval(pg_get_serial_sequence('seawall.{each}', 'id'), max(id)) FROM kept.{each};"
-    for each in ("lane", "job", "intake", "run", "run_change", "pace_change", "upstream_phase")
+    for each in (
+        "lane",
+        "job",
+        "intake",
+        "run",
+        "run_change",
+        "pace_change",
+        "upstream_phase",
+        "webhook",
+        "outbox",
+    )
 )
 _EMPTY = "DROP SCHEMA IF EXISTS seawall CASCADE"
 _COLUMNS = """

@@ -34,6 +34,7 @@ ROOT = Path(__file__).parents[2]
 KILLED_VERBS = (
     "enqueue with a key", "claim", "settle", "exchange", "advance", "reclaim", "prune",
     "observe with settle", "govern", "redrive", "prune dismissed",
+    "tell",
 )  # fmt: skip
 PATIENCE_SECONDS = 60
 MOST_KILLS = {"file": 5, "postgres16": 3}
@@ -138,7 +139,8 @@ def need_the_same(subject: Subject, verb: Verb, expected: Undisturbed) -> None:
         for jobs in (found["jobs"], wants["jobs"]):
             assert all(count == 1 or "key=None" in job for job, count in jobs.items())
             assert max(jobs.values()) <= 2
-        found["jobs"], wants["jobs"] = set(found["jobs"]), set(wants["jobs"])
+        for what in ("jobs", "notes"):
+            found[what], wants[what] = set(found[what]), set(wants[what])
         del found["books"], wants["books"]  # `standing` has seen that they balance
     if verb.may_observe_twice:
         seen, expects = found.pop("observed"), wants.pop("observed")

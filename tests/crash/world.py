@@ -15,7 +15,7 @@ from typing import Any
 from seawall.clock import ManualClock
 from seawall.model import Begin, Lane, Outcome, Token
 from seawall.states import State
-from seawall.store import Planned, Store, Turn, UpstreamPhase
+from seawall.store import NewWebhook, Planned, Store, Turn, UpstreamPhase
 from seawall.store.backend import Backend
 from seawall.store.values import (
     Advance,
@@ -32,6 +32,7 @@ from seawall.store.values import (
     Straightened,
     Taken,
 )
+from seawall.webhooks import EVENTS
 from tests.support.ledger import ended, lost, new_job, wanted
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -45,6 +46,7 @@ PRUNABLE, SUCCEEDING, RETRYING, FAILING, STOPPING, LAPSED, LAPSED_FOR_GOOD, LATE
 QUEUED, DUE, DUE_TOO, BEGUN, NOT_BEGUN, KEYED, GATED, GATED_AGAIN = range(10, 18)
 WRONG_DUE, WRONG_LEASE = range(18, 20)
 OLD_DISMISSED, OPEN, DISMISSED = range(20, 23)
+NOTED = 23
 MOST_JOBS = 300
 
 _CLAIMABLE = wanted(tasks=("claimable",), lease_seconds=LEASE_SECONDS)
@@ -92,6 +94,9 @@ def prepare(store: Store, clock: ManualClock) -> None:
     store.dismiss([OLD_DISMISSED], note="a test")
     clock._now = NOW
     store.dismiss([DISMISSED], note="a test")
+    # From now on every change is noted.
+    store.add_webhook(NewWebhook(url="https://x", secret="whsec_x", events=tuple(EVENTS)))
+    _add(store, NOTED)
 
 
 def _add(store: Store, run: int, **fields: Any) -> None:
@@ -131,6 +136,7 @@ def standing(store: Store) -> dict[str, Any]:
         "holds": store.holds(),
         "upstreams": store.watched(),
         "observed": {name: store.observed(name, within_seconds=7_200) for name in ("api", "shop")},
+        "notes": Counter(repr(note._replace(id=0, job=0)) for note in store.notes()),
         "books": (seen.entered, seen.present, seen.pruned),
         # Jobs are counted in `books`, against which `verify` holds the counters.
         "tried": [each for each in store.totals() if each.kind == "attempt"],
@@ -255,6 +261,10 @@ def _govern(store: Store) -> tuple[str, list[Claim]]:
         return desk.state, claims
 
 
+def _tell(store: Store) -> int:
+    return store.tell([(note, _new(400 + n)) for n, note in enumerate(store.notes())])
+
+
 def _drop(store: Store) -> None:
     with store.govern("shop", wait=True) as desk:
         assert desk is not None
@@ -377,6 +387,7 @@ VERBS: dict[str, Verb] = {
     "dismiss": Verb(lambda s: s.dismiss(_LETTERS, note="why", by="ann"), _same),
     "undismiss": Verb(lambda s: s.undismiss(_LETTERS), _changed_fits),
     "prune dismissed": Verb(lambda s: s.prune_dismissed(older_than_seconds=60), _same_or_nothing),
+    "tell": Verb(_tell, _same_or_nothing),
     "new letters": Verb(lambda s: s.new_letters(every=2), _same_or_nothing),
     "prune": Verb(lambda s: s.prune(State.SUCCEEDED, older_than_seconds=60), _same_or_nothing),
 }

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 import seawall
-from seawall import FaultCode, presets, settings, states, telemetry
+from seawall import FaultCode, presets, settings, states, telemetry, webhooks
 from seawall.cli import app
 from seawall.telemetry.fields import EVERYWHERE, FIELDS
 from seawall.telemetry.span_words import SPANS, Attr
@@ -42,6 +42,7 @@ def commands(path, command):
         ("events.md", [f"| `{name}` |" for name in (*FIELDS, *EVERYWHERE)]),
         ("tracing.md", [f"| `{' '.join(w[:2]).strip()}` |" for w in SPANS]),
         ("tracing.md", [f"| `{attr}` |" for attr in Attr]),
+        ("webhooks.md", [f"`{name}`" for name in webhooks.EVENTS]),
         ("commands.md", [*commands("seawall", typer.main.get_command(app))][1:]),
     ],
 )

@@ -11,7 +11,7 @@ import re
 import pytest
 
 from seawall.model import Lane, Outcome, Usage
-from seawall.store import NewRun, open_store, statements
+from seawall.store import NewRun, NewWebhook, open_store, statements
 from seawall.store.values import Observation, Redrive
 from tests.support.ledger import ended, new_job, wanted
 
@@ -97,6 +97,9 @@ INDEX = {
     "read_phases": "upstream_phase_upstream",
     "note_phase": "upstream_phase_upstream",
     "forget_phases": "upstream_phase_at",
+    "read_webhook_secrets": "webhook_pkey",
+    "read_notes": "outbox_pkey",
+    "take_notes": "outbox_pkey",
 }
 """What each statement must reach its rows by."""
 HOUR = {
@@ -176,6 +179,8 @@ def full(request, tmp_path_factory):
         store.dismiss([claim.token.job_id for claim in claims[::3]], note="x")
         store.redrive([Redrive(claim.token.job_id) for claim in claims[1::3]])
         store.claim(wanted(500))
+        store.add_webhook(NewWebhook(url="https://x", secret="whsec_x", events=("job.queued",)))
+        store.enqueue([new_job() for _ in range(1_000)])
         store.fold_pace()
         with store._backend.migrating() as session:
             session.script(HOUR[store._backend.dialect])
@@ -258,6 +263,8 @@ def _in_sqlite(index):
         "progress_pkey": r"INTEGER PRIMARY KEY \(rowid=\?\)",
         "dead_letter_pkey": r"INTEGER PRIMARY KEY \(rowid=\?\)",
         "observation_pkey": r"USING PRIMARY KEY \(upstream=\? AND second>\?\)",
+        "webhook_pkey": r"INTEGER PRIMARY KEY \(rowid=\?\)",
+        "outbox_pkey": r"SCAN seawall_outbox$|INTEGER PRIMARY KEY \(rowid=\?\)",
         "upstream_pkey": r"USING PRIMARY KEY \(name=\?\)",
         "pace_minute_pkey": r"USING PRIMARY KEY \(task=\? AND minute>\? AND minute<\?\)",
         "upstream_pace_pkey": r"USING PRIMARY KEY \(upstream=\? AND minute>\? AND minute<\?\)",

@@ -1,6 +1,7 @@
 """A receiver of webhooks: a real server on loopback, which checks what it gets."""
 
 import json
+import socket
 import ssl
 import threading
 from collections import Counter
@@ -50,6 +51,10 @@ class _Server(ThreadingHTTPServer):
         """Whoever breaks off in the midst of it is not this test's affair."""
 
 
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
 class Receiver:
     """Takes what comes; `answer` says what it says to it."""
 
@@ -83,7 +88,8 @@ class Receiver:
             def log_message(self, *_: object) -> None:
                 """Not on the terminal."""
 
-        self._server = _Server((self.host, self.port), Handler)
+        kind = type("_Server", (_Server,), {"address_family": _family(self.host)})
+        self._server = kind((self.host, self.port), Handler)
         if self._tls is not None:
             self._server.socket = self._tls.wrap_socket(self._server.socket, server_side=True)
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()

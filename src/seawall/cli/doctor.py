@@ -27,7 +27,9 @@ from seawall.settings import Settings
 from seawall.store import Store
 from seawall.store.inspect import Examination, examined, open_as_is
 from seawall.store.values import MOST_ROWS
+from seawall.store.webhook_values import DELIVERY_TASK
 from seawall.tasks import Task
+from seawall.webhooks.delivering import QUEUE
 from seawall.why import ALIVE_SECONDS, span, times
 from seawall.worker.upkeep import unserved, waiting_letters
 
@@ -131,6 +133,7 @@ def _of_store(settings: Settings) -> Iterator[Check]:
             yield _of_clock(store)
         yield from _of_fleet(store)
         yield _of_letters(store)
+        yield from _of_webhooks(store)
 
 
 def _of_indexes(told: Examination) -> Iterator[Check]:
@@ -201,6 +204,26 @@ def _of_letters(store: Store) -> Check:
     found = f"{times(waiting, 'failed job')} {'waits' if waiting == 1 else 'wait'} for somebody"
     what = "see what they have in common: seawall dead --group"
     return Check("letters", Verdict.WARNING, found, what)
+
+
+def _of_webhooks(store: Store) -> Iterator[Check]:
+    """Nothing is said where there are none."""
+    webhooks = store.webhooks()
+    if not webhooks:
+        return
+    alive = [each.presence for each in store.workers(within_seconds=ALIVE_SECONDS)]
+    deliver = [
+        each
+        for each in alive
+        if DELIVERY_TASK in each.tasks and (each.queues is None or QUEUE in each.queues)
+    ]
+    many = times(len(webhooks), "webhook")
+    if deliver:
+        found = f"{many}; {times(len(deliver), 'worker')} can deliver"
+        yield Check("webhooks", Verdict.OK, found)
+        return
+    what = f"start a worker that serves the queue {QUEUE}, with pip install 'seawall[webhooks]'"
+    yield Check("webhooks", Verdict.WARNING, f"{many}, and no living worker delivers", what)
 
 
 # --- the application ------------------------------------------------------------------------------

@@ -14,13 +14,14 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from urllib.parse import urlsplit
 
 from seawall.errors import ArgumentsError, ConfigurationError
-from seawall.redact import without_secrets
+from seawall.redact import one_line
 from seawall.store.webhook_values import LONGEST_URL
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 MOST_ALLOWED = 1_000
+LONGEST_SHOWN = 200
 MOST_ADDRESSES = 32
 """Of one name."""
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_.])?")
@@ -126,12 +127,11 @@ def place_of(url: str) -> Place:
 
 def shown_url(url: str) -> str:
     """An address fit to be shown: neither user nor query, which are often secrets."""
-    head, _, _ = url.partition("#")
-    head, query, _ = head.partition("?")
+    head = url.partition("#")[0].partition("?")[0]
     scheme, mark, rest = head.partition("://")
     authority, slash, path = rest.partition("/")
-    kept = f"{scheme}{mark}{authority.rpartition('@')[2]}{slash}{path}{'?…' if query else ''}"
-    return without_secrets(kept)[:200]
+    kept = f"{scheme}{mark}{authority.rpartition('@')[2]}{slash}{path}"
+    return one_line(kept, longest=LONGEST_SHOWN)
 
 
 def is_inside(address: Address) -> bool:

@@ -72,9 +72,10 @@ def signed(secrets: Sequence[str], message_id: str, body: str, now: datetime) ->
 
 async def resolved(place: Place) -> list[Address]:
     """Every address of the host."""
-    loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+        found = await asyncio.to_thread(
+            socket.getaddrinfo, place.host, place.port, type=socket.SOCK_STREAM
+        )
         return read([address[0] for *_, address in found])
     except (OSError, ValueError):
         words = f"the address of {place.host} cannot be found"
@@ -87,16 +88,14 @@ async def _posted(
     """Status and headers of the answer, of the first address that can be reached."""
     import httpx2  # noqa: PLC0415 - it is an extra
 
-    # A connection is for one message: one that is kept belongs to an address, not to a name.
-    transport = httpx2.AsyncHTTPTransport(
-        verify=_trust(), trust_env=False, limits=httpx2.Limits(max_keepalive_connections=0)
-    )
     timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
-    async with httpx2.AsyncClient(
-        transport=transport, trust_env=False, follow_redirects=False, timeout=timeout
-    ) as client:
+    # A connection is for one message: one that is kept belongs to an address, not to a name. And no
+    # client: it would write the whole address into the log.
+    async with httpx2.AsyncHTTPTransport(
+        verify=_trust(), trust_env=False, limits=httpx2.Limits(max_keepalive_connections=0)
+    ) as transport:
         for at, address in enumerate(addresses[:MOST_TRIED], start=1):
-            request = client.build_request(
+            request = httpx2.Request(
                 "POST",
                 httpx2.URL(
                     scheme=place.scheme,
@@ -109,13 +108,12 @@ async def _posted(
                     "host": place.authority,
                     "content-type": "application/json",
                     "user-agent": f"seawall/{seawall.__version__}",
-                    "accept-encoding": "identity",
                     **headers,
                 },
-                extensions={"sni_hostname": place.host},
+                extensions={"sni_hostname": place.host, "timeout": timeout.as_dict()},
             )
             try:
-                answer = await client.send(request, stream=True)
+                answer = await transport.handle_async_request(request)
             except httpx2.HTTPError as error:
                 unreached = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
                 if unreached and at < min(len(addresses), MOST_TRIED):
