@@ -230,3 +230,16 @@ def test_what_was_said_of_an_upstream_reads_well():
     assert "20% may be retried, and 0.5 a second" in next(
         upstream_words.more_in_words(Upstream("x", retry_budget=budget))
     )
+
+
+def test_its_history_tells_how_its_breaker_stood_and_what_calls_took(world):
+    waits(world, "slow")
+    world.store.observe([Observation("slow", "w1", 4, 0, 2, 0, 0, 4_000_000, ((9, 4),))])
+    world.app.upstreams.hold("slow", seconds=600, why="maintenance")
+
+    text = Person(world).sees("/upstreams/slow")
+
+    assert "nothing was let through for" in text
+    assert "held by hand" in text
+    assert 'aria-label="How long calls took, in seconds"' in text
+    assert re.search(r"p50 [\d.]+ (ms|s)", text)

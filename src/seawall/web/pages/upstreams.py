@@ -16,6 +16,7 @@ from seawall.web.pages import upstream_words
 from seawall.web.pages.held import is_held
 from seawall.web.pages.people import Form, SeesAll, SentByOperator
 from seawall.web.pages.site import done, page, tried
+from seawall.web.pages.upstream_history import History, history_of
 from seawall.web.pages.wording import span
 from seawall.web.problems import ProblemError
 from seawall.web.routes import fleet as api
@@ -54,6 +55,7 @@ class Whole(NamedTuple):
     more: list[str]
     keys: list[str]
     """Upstreams of the same family."""
+    history: History
 
 
 @router.get("/upstreams")
@@ -99,6 +101,7 @@ def _whole(house: House, name: str) -> Whole:
         breaker=upstream_words.breaker_in_words(said),
         more=list(upstream_words.more_in_words(said)),
         keys=[each for each in every if each.startswith(f"{name}:")][:MOST_SHOWN],
+        history=history_of(house.store, name),
     )
 
 
