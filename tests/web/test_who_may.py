@@ -57,6 +57,7 @@ TABLE = {
     ("POST", "/api/queues/{name:path}/resume"): OPERATE,
     ("GET", "/api/workers"): ALL_READ,
     ("GET", "/api/stats"): ALL_READ,
+    ("GET", "/metrics"): ALL_READ,
     ("GET", "/api/events"): (401, 200, 200, 200, 200, 200),  # each hears of his own: test_live
 }
 
