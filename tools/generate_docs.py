@@ -26,6 +26,7 @@ from seawall.decisions.explain import (
 from seawall.decisions.policy import Policy
 from seawall.decisions.rule import Rule
 from seawall.faults import Fault, FaultCode
+from seawall.metrics import METRICS
 from seawall.store import statements
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -122,6 +123,14 @@ def events() -> str:
     return table(("event", "level", "when", "fields"), rows)
 
 
+def metrics() -> str:
+    rows = (
+        (f"`{m.name}`", str(m.kind), ", ".join(f"`{each}`" for each in m.labels) or "–", m.meaning)
+        for m in METRICS
+    )
+    return table(("metric", "kind", "labels", "what it tells"), rows)
+
+
 def commands() -> str:
     from seawall.cli import app  # noqa: PLC0415 - the doors need the terminal's libraries
 
@@ -143,6 +152,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "policies": policies,
     "settings": all_settings,
     "events": events,
+    "metrics": metrics,
     "commands": commands,
 }
 
