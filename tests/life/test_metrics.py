@@ -18,7 +18,7 @@ from tests.support.processes import free_ports
 
 @pytest.fixture
 def scrape(url: str):
-    """All samples that are not 0, by metric and by labels other than the queue."""
+    """All samples that are not 0, by metric and by labels but the queue; the task first."""
     (port,) = free_ports(1)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     app = Seawall(url)
@@ -29,9 +29,10 @@ def scrape(url: str):
         found: dict[str, dict[tuple[str, ...], float]] = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                labels = tuple(v for k, v in sample.labels.items() if k != "queue")
+                task = sample.labels.pop("task", "")
+                rest = [value for label, value in sample.labels.items() if label != "queue"]
                 if sample.value:
-                    found.setdefault(sample.name, {})[labels] = sample.value
+                    found.setdefault(sample.name, {})[task, *rest] = sample.value
         return found
 
     with listening(Metrics(app.store, app.upstreams), port):
