@@ -26,6 +26,7 @@ from seawall.decisions.explain import (
 from seawall.decisions.policy import Policy
 from seawall.decisions.rule import Rule
 from seawall.faults import Fault, FaultCode
+from seawall.metrics import METRICS
 from seawall.store import statements
 from seawall.telemetry.fields import EVERYWHERE, FIELDS
 from seawall.telemetry.span_words import SPANS, Attr
@@ -152,6 +153,14 @@ def webhook_events() -> str:
     return table(("event", "when"), rows)
 
 
+def metrics() -> str:
+    rows = (
+        (f"`{m.name}`", str(m.kind), ", ".join(f"`{each}`" for each in m.labels) or "–", m.meaning)
+        for m in METRICS
+    )
+    return table(("metric", "kind", "labels", "what it tells"), rows)
+
+
 def commands() -> str:
     from seawall.cli import app  # noqa: PLC0415 - the doors need the terminal's libraries
 
@@ -177,6 +186,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "spans": spans,
     "span-attributes": span_attributes,
     "webhook-events": webhook_events,
+    "metrics": metrics,
     "commands": commands,
 }
 

@@ -1,5 +1,7 @@
 """Upstreams on pages: how each is in words, limits and their use; hold, resume, let through."""
 
+import re
+
 import pytest
 
 from seawall import Upstream

@@ -65,6 +65,7 @@ TABLE = {
     ("POST", "/api/webhooks/{webhook_id:int}/rotate"): OPERATE,
     ("GET", "/api/workers"): ALL_READ,
     ("GET", "/api/stats"): ALL_READ,
+    ("GET", "/metrics"): ALL_READ,
     ("GET", "/api/events"): (401, 200, 200, 200, 200, 200),  # each hears of his own: test_live
 }
 

@@ -17,7 +17,7 @@ from seawall.cli.logs import LogFormat, LogLevel
 from seawall.cli.show import AsJson, ConfigFile
 from seawall.errors import ConfigurationError
 from seawall.model import need_name
-from seawall.store import Present
+from seawall.store import Present, lasts
 from seawall.telemetry.otlp import exported
 from seawall.why import ALIVE_SECONDS
 from seawall.worker.supervise import (
@@ -86,6 +86,15 @@ def worker(  # noqa: PLR0917 - Typer turns each into an option
         LogLevel | None,
         typer.Option(help="debug shows every job that succeeds. Default: info."),
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65_535, metavar="PORT", help="Tell Prometheus at http://HOST:PORT/metrics."
+        ),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option(metavar="HOST", help="Where; nobody is asked for a token there.")
+    ] = "127.0.0.1",
     supervised: Annotated[bool, typer.Option(SUPERVISED, hidden=True)] = False,
 ) -> None:
     """Run the application's jobs until told to stop.
@@ -107,7 +116,10 @@ def worker(  # noqa: PLR0917 - Typer turns each into an option
     with apps.configured_by(config):
         found = apps.needed(app, **flags)
         made = Worker(found, queues=_named(queues), drain=drain)
-        with logs.shown(found.settings) as style:
+        with (
+            logs.shown(found.settings) as style,
+            _told_to_prometheus(found, metrics_port, metrics_host),
+        ):
             if style is LogFormat.TEXT and not supervised:
                 typer.echo(_welcome(made, processes), err=True)
             if processes == 1:
@@ -137,6 +149,26 @@ def _work(app: Seawall, worker: Worker, *, supervised: bool) -> int:
                 return 0 if worker.run() else NOT_WRITTEN
         finally:
             app.close()
+
+
+@contextmanager
+def _told_to_prometheus(app: Seawall, port: int | None, host: str) -> Iterator[None]:
+    """Answer scrapes meanwhile, by a way into the store that no job waits for."""
+    if port is None:
+        yield
+        return
+    from seawall.metrics import Metrics  # noqa: PLC0415 - few ask for it
+    from seawall.metrics.listening import listening  # noqa: PLC0415 - as above
+    from seawall.metrics.telling import need_client  # noqa: PLC0415 - as above
+
+    need_client()
+    store, shared = app.store_of_its_own(), not lasts(app.settings.url)
+    try:
+        with listening(Metrics(store, app.upstreams), port, host):
+            yield
+    finally:
+        if not shared:
+            store.close()
 
 
 def _tune() -> None:

@@ -1,6 +1,6 @@
 """Who may do what: the one place that says so.
 
-| scope of the token | jobs, dead letters, runs, events | upstreams, queues, workers, stats |
+| token's scope | jobs, dead letters, runs, events | upstreams, queues, workers, stats, metrics |
 | --- | --- | --- |
 | `owner` | sees and changes its owner's; sends failed ones again by retry | – |
 | `read-only` with an owner | sees the owner's | – |
@@ -40,8 +40,9 @@ NOTED_SECONDS = 300.0
 """How coarsely it is kept when a token was used last."""
 MOST_BELIEVED = 10_000
 PRIVATE = "/api/"
+METRICS = "/metrics"
 DESCRIPTION = "/api/openapi.json"
-"""The one thing below it that anybody may read."""
+"""The one thing below `PRIVATE` that anybody may read."""
 _CHALLENGE = {"www-authenticate": 'Bearer realm="seawall"'}
 
 
@@ -225,7 +226,7 @@ async def _anybody(request: Request) -> None:
 
 
 class Doorkeeper:
-    """Lets nobody in to the API who is not known, before anything of the request is read.
+    """Lets nobody in to API or metrics who is not known, before anything of a request is read.
 
     A route that forgets to say whom it is for is closed to strangers all the same.
     """
@@ -235,7 +236,7 @@ class Doorkeeper:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        if scope["type"] == "http" and path.startswith(PRIVATE) and path != DESCRIPTION:
+        if scope["type"] == "http" and _is_guarded(path):
             request = Request(scope)
             try:
                 await _admitted(request)
@@ -244,6 +245,10 @@ class Doorkeeper:
                 await response(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _is_guarded(path: str) -> bool:
+    return path == METRICS or (path.startswith(PRIVATE) and path != DESCRIPTION)
 
 
 async def _admitted(request: Request) -> None:

@@ -17,13 +17,24 @@ from seawall.web.pages import jobs as job_pages
 from seawall.web.pages import letters as letter_pages
 from seawall.web.pages import runs as run_pages
 from seawall.web.pages.people import SignInError, to_the_door
-from seawall.web.routes import asking, fleet, health, jobs, letters, live, login, runs, webhooks
+from seawall.web.routes import (
+    asking,
+    fleet,
+    health,
+    jobs,
+    letters,
+    live,
+    login,
+    metrics,
+    runs,
+    webhooks,
+)
 
 _ABOUT = """Durable jobs that stand up to failing upstreams. Lists come in parts: give a part's \
 `next` as `after`. Whatever goes wrong is a problem (RFC 9457) with one clear line. Every answer \
 has an `x-request-id`; send your own and it is kept with the job and in the log."""
 
-_API = (jobs, asking, letters, runs, fleet, webhooks, live, health, login)
+_API = (jobs, asking, letters, runs, fleet, webhooks, metrics, live, health, login)
 _PAGES = (overview, acting, job_pages, letter_pages, run_pages, upstreams, policies, fleet_pages)
 _ROUTERS = [*(room.router for room in (*_API, *_PAGES)), site.files]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fastapi import Request
 
 from seawall.app import Seawall
+from seawall.metrics import Metrics
 from seawall.store import Store
 from seawall.web.glances import Glances
 from seawall.web.intake import Intake
@@ -49,6 +50,7 @@ class House:
     tail: Tail
     board: "StatsBoard"
     paces: Paces
+    metrics: Metrics
     open_to_anybody: bool
 
     def close(self) -> None:
@@ -88,6 +90,7 @@ def opened(app: Seawall, *, open_to_anybody: bool) -> House:
         tail=Tail(store),
         board=StatsBoard(store),
         paces=Paces(),
+        metrics=Metrics(own, app.upstreams),
         open_to_anybody=open_to_anybody,
     )
 
