@@ -128,6 +128,11 @@ class Settings:
         " rest.",
         Bounds("a number from 0.5 to 0.9999", 0.5, 0.9999),
     )
+    trace_url: str = _setting(
+        "",
+        "Where a trace can be looked at: pages of jobs lead there, with its id for {trace_id}.",
+        Bounds("https://… with {trace_id} in it", starts=("https://", "http://")),
+    )
     host: str = _setting(
         "127.0.0.1",
         "Where `seawall serve` listens. A public address needs an access token.",

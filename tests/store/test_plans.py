@@ -57,6 +57,7 @@ INDEX = {
     "letter_trends": "dead_letter_alike",
     "read_ends": "attempt_pkey",
     "read_arguments": "job_data_pkey",
+    "read_trace": "job_data_pkey",
     "read_evidence": "evidence_pkey",
     "read_progress": "progress_pkey",
     "due_lanes": "job_due",

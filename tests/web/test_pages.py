@@ -189,6 +189,14 @@ def test_a_job_leads_to_what_it_asked_for_and_back(world):
     assert f"/jobs/{parent}" not in page(world, f"/jobs/{his}", "other")
 
 
+def test_a_job_leads_to_its_trace(make_world):
+    world = make_world(trace_url="https://traces.example/trace/{trace_id}")
+    job = world.job(None, trace=f"00-{'ab' * 16}-{'cd' * 8}-01")
+
+    assert f'href="https://traces.example/trace/{"ab" * 16}"' in page(world, f"/jobs/{job}")
+    assert "<dt>Trace</dt>" not in page(world, f"/jobs/{world.job(None)}")
+
+
 def test_groups_tell_whether_they_are_new_or_came_back(world):
     job = world.failed()
     assert ">new<" in page(world, "/dead")

@@ -448,6 +448,10 @@ class Store(RunVerbs, FleetVerbs, PaceVerbs, WebhookVerbs, Protocol):
         """What a job was asked to work on."""
         ...
 
+    def trace(self, job_id: int) -> str | None:
+        """In which trace a job was asked for, as `telemetry.trace_context` writes it."""
+        ...
+
     def evidence(self, job_id: int, seq: int) -> Evidence | None:
         """What an attempt left for operators."""
         ...

@@ -81,6 +81,10 @@ class Reading(Finding):
         found = self._backend.all("read_arguments", job=job_id) if is_id(job_id) else ()
         return str(found[0][0]) if found else None
 
+    def trace(self, job_id: int) -> str | None:
+        found = self._backend.all("read_trace", job=job_id) if is_id(job_id) else ()
+        return found[0][0] if found else None
+
     def evidence(self, job_id: int, seq: int) -> Evidence | None:
         if not is_id(job_id) or not 0 < seq < 2**31:
             return None

@@ -16,6 +16,7 @@ from seawall.retrying import refusal
 from seawall.states import State
 from seawall.store import AccessScope, DeadLetter
 from seawall.store.values import MOST_ROWS
+from seawall.telemetry import trace_context
 from seawall.timeline import Happening, events
 from seawall.web.access import Visitor
 from seawall.web.house import House, house_of
@@ -125,6 +126,9 @@ class Whole(NamedTuple):
     life: Life
     progress: Any
     stages: list[str]
+    trace_id: str
+    """Empty where it was asked for outside any trace."""
+    trace_url: str
     parent: int | None
     children: list[Job]
     more_children: bool
@@ -148,6 +152,8 @@ def _whole(house: House, visitor: Visitor, job_id: int) -> Whole:
     result, has_result = _result(house, job)
     may_retry, no_retry = _retry(house, visitor, job)
     stages = _stages(house, job)
+    context = trace_context.read(store.trace(job_id))
+    trace_id = "" if context is None else f"{context.trace_id:032x}"
     children = store.children(job_id, owner=visitor.only, limit=MOST_CHILDREN + 1)
     return Whole(
         job=job,
@@ -167,6 +173,8 @@ def _whole(house: House, visitor: Visitor, job_id: int) -> Whole:
         life=life_of(job, last, stages, store.now()),
         progress=store.progress(job_id),
         stages=stages,
+        trace_id=trace_id,
+        trace_url=house.app.settings.trace_url.replace("{trace_id}", trace_id) if trace_id else "",
         parent=api.parent_of(house, visitor, job),
         children=children[:MOST_CHILDREN],
         more_children=len(children) > MOST_CHILDREN,

@@ -38,6 +38,10 @@ SELECT state, count(*) FROM seawall.job GROUP BY state;
 -- What a job was asked to work on.
 SELECT arguments FROM seawall.job_data WHERE job = %(job)s;
 
+-- name: read_trace
+-- In which trace a job was asked for.
+SELECT trace FROM seawall.job_data WHERE job = %(job)s;
+
 -- name: read_texts
 -- The same for several jobs at once.
 SELECT data.job, data.arguments

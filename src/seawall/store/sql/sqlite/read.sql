@@ -38,6 +38,10 @@ SELECT state, count(*) FROM seawall_job GROUP BY state;
 -- What a job was asked to work on.
 SELECT arguments FROM seawall_job_data WHERE job = :job;
 
+-- name: read_trace
+-- In which trace a job was asked for.
+SELECT trace FROM seawall_job_data WHERE job = :job;
+
 -- name: read_texts
 -- The same for several jobs at once.
 SELECT job, arguments FROM seawall_job_data WHERE job = :id;
