@@ -7,6 +7,7 @@ provider it is does not matter: the global one is used, as every library does.
 Whatever breaks in a provider or exporter is its own affair: it never reaches a job.
 """
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,8 @@ from seawall.telemetry.trace_context import TraceContext, read
 
 _MODULE = "opentelemetry.trace"
 _KINDS = {"producer": "PRODUCER", "consumer": "CONSUMER", "client": "CLIENT"}
+_BY_NAME = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
+"""Whether the provider is one that OpenTelemetry loads when it is first asked for."""
 _known: tuple[object, Any] = (None, None)
 """The provider that was there last, and the tracer that it gave."""
 _quiet: ContextVar[bool] = ContextVar("seawall_untraced", default=False)
@@ -36,7 +39,10 @@ def api() -> ModuleType | None:
 def tracer() -> Any | None:
     """What makes spans; None where nobody has asked for any."""
     trace = sys.modules.get(_MODULE)
-    return None if trace is None else _tracer(trace)
+    # The second look is a shortcut of the third, for what has the API loaded and no provider.
+    if trace is None or (getattr(trace, "_TRACER_PROVIDER", trace) is None and not _BY_NAME):
+        return None
+    return _tracer(trace)
 
 
 def _tracer(trace: ModuleType) -> Any | None:
