@@ -38,13 +38,15 @@ def main() -> None:
 
 
 def _round(way: str) -> tuple[float, float]:
-    with tempfile.TemporaryDirectory() as folder:
-        with open_store(f"sqlite:///{folder}/jobs.db") as store:
-            if way == "without":
-                _drop_triggers(f"{folder}/jobs.db")
-            if way in EVENTS:
-                store.add_webhook(NewWebhook(url="https://x", secret="x", events=EVENTS[way]))  # noqa: S106
-            return _timed(store)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_store(f"sqlite:///{folder}/jobs.db") as store,
+    ):
+        if way == "without":
+            _drop_triggers(f"{folder}/jobs.db")
+        if way in EVENTS:
+            store.add_webhook(NewWebhook(url="https://x", secret="x", events=EVENTS[way]))  # noqa: S106
+        return _timed(store)
 
 
 def _drop_triggers(path: str) -> None:
