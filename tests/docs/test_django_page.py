@@ -1,15 +1,13 @@
 """The Django page: a project that is made of its blocks and commands alone works as it says."""
 
 import json
-import os
 import subprocess
-from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.support import pages
-from tests.support.newer_python import newer_python
+from tests.support.newer_python import surroundings
 
 BEFORE_THE_WORKER = """
 import json
@@ -53,11 +51,7 @@ print(json.dumps({{
 
 class Shell:
     def __init__(self, folder, **more):
-        python = Path(newer_python())
-        hidden = ("SEAWALL_", "DJANGO_", "PG")
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
-        path = f"{python.parent}{os.pathsep}{kept['PATH']}"
-        self.environ = {**kept, "PATH": path, **more}
+        self.environ = {**surroundings("SEAWALL_", "DJANGO_", "PG"), **more}
         self.folder = folder
 
     def run(self, command):

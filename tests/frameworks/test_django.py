@@ -5,7 +5,6 @@ and whole processes are: migrations, commands, workers, and one that dies after 
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.support.newer_python import newer_python
+from tests.support.newer_python import newer_python, surroundings
 
 PROJECT = Path(__file__).parent / "project"
 
@@ -23,9 +22,8 @@ class Project:
     """The project, beside a database of its own."""
 
     def __init__(self, folder, database):
-        ours = {name: value for name, value in os.environ.items() if not name.startswith("SEAWALL")}
         self.environ = {
-            **ours, "SHOP_FOLDER": str(folder), "NO_COLOR": "1",
+            **surroundings("SEAWALL"), "SHOP_FOLDER": str(folder), "NO_COLOR": "1",
             "COLUMNS": "200", **database,
         }  # fmt: skip
         self.python = newer_python()
@@ -140,7 +138,6 @@ def test_what_is_committed_is_run_by_other_processes(project, tmp_path):
 
 
 DIE_AFTER_THE_COMMIT = """
-import os
 from django.db import transaction
 from seawall.django import outbox
 outbox.moved = lambda *_: os._exit(9)

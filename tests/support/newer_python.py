@@ -47,6 +47,21 @@ def newer_python() -> str:
     return str(folder / "bin" / "python")
 
 
+def surroundings(*hidden: str) -> dict[str, str]:
+    """The environment for programs of that Python, without what begins so.
+
+    What it compiles is kept between runs, beside it: a project is started many times.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    python = Path(newer_python())
+    return {
+        **kept,
+        "PATH": f"{python.parent}{os.pathsep}{kept['PATH']}",
+        "PYTHONPYCACHEPREFIX": str(Path(sys.prefix) / "pycache"),
+    }
+
+
 def _candidates():
     """Whatever the path leads to, and what pyenv keeps behind its shims."""
     for name in NAMES:
