@@ -51,10 +51,11 @@ def fill(url: str) -> None:
         store.enqueue(
             [NewJob(lane=lane, arguments=f'{{"path":"reports/{minute}.pdf"}}') for _ in range(many)]
         )
-        clock.advance(rng.uniform(5, 30))
+        pause = rng.uniform(5, 30)
+        clock.advance(pause)
         claims = store.claim(Wanted("earlier", None, ["summarize"], 200, 60))
         store.settle([_ended(claim.token, rng, rough) for claim in claims])
-        clock.advance(30)
+        clock.advance(60 - pause)
     store.close()
 
 
@@ -112,7 +113,16 @@ def ask(folder: Path, url: str) -> None:
         for n in range(40)
     )
     items = [f"item-{n:04}" for n in range(400)]
-    harbour.reports.run(items, key=str, name="2026-11-18", failure_budget=0.2)
+    harbour.reports.run(items, key=str, name="2026-11-18", failure_budget=None)
+    app.close()
+
+
+def ask_more() -> None:
+    """What comes in while the model is away."""
+    import harbour  # noqa: PLC0415 - as above
+
+    app: Seawall = harbour.app
+    app.enqueue_many(harbour.summarize.using(owner="bob").job(f"late/{n}.pdf") for n in range(240))
     app.close()
 
 
@@ -134,6 +144,7 @@ def look(browser: Browser, address: str, folder: Path) -> None:
     failed = next(iter(store.jobs(state="failed", task="summarize", limit=1)))
     group = next(iter(store.dead_letter_groups(limit=1)))
     (folder / "outage").touch()
+    ask_more()
     time.sleep(6)
     shoot(page, "overview", "/", address)
     shoot(dark, "overview-dark", "/", address)

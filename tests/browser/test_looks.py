@@ -3,7 +3,13 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-PAGES = ["/", "/jobs", "/jobs/{failed}", "/dead", "/dead/groups/{group}", "/dead/letters/{failed}"]
+from seawall.store import NewRun
+
+PAGES = [
+    "/", "/jobs", "/jobs/{failed}", "/jobs/act?do=cancel&state=queued", "/dead",
+    "/dead/groups/{group}", "/dead/letters/{failed}", "/runs", "/runs/{run}", "/runs/{run}/report",
+    "/upstreams", "/upstreams/tide", "/policies", "/policies/ai-worker", "/fleet",
+]  # fmt: skip
 LOOKS = {
     "light": {"color_scheme": "light"},
     "dark": {"color_scheme": "dark"},
@@ -23,7 +29,9 @@ def content(harbour):
     harbour.until(done, "succeeded")
     harbour.ask("sail", to="nowhere")
     letter = harbour.store.dead_letter(failed[0])
-    return {"failed": failed[0], "group": letter.fingerprint}
+    new = NewRun(pipeline="reports", name="looks", stages=("fetch", "ask"), terms="{}")
+    run = harbour.store.store.start_run(new).run_id
+    return {"failed": failed[0], "group": letter.fingerprint, "run": run}
 
 
 @pytest.mark.parametrize("look", LOOKS)

@@ -611,7 +611,7 @@ def test_what_must_not_be_repeated_after_a_loss_is_never_prefetched(app, ask, wo
 
     _, turns = Worker(app)._at(app.store)
     (ahead,) = turns.wanted(Turn((), (), 5, prefetch=True))
-    assert ahead.tasks == ("ask",)
+    assert ahead.tasks == ("ask", "seawall.webhook")
     now, ahead = turns.wanted(Turn((), (), 5, prefetch=False, ahead=7))
-    assert now.tasks == ("ask", "pay")
-    assert (ahead.tasks, ahead.limit) == (("ask",), 7)
+    assert now.tasks == ("ask", "pay", "seawall.webhook")
+    assert (ahead.tasks, ahead.limit) == (("ask", "seawall.webhook"), 7)

@@ -139,7 +139,7 @@ def test_the_sample_llm_retries_its_five_statuses_and_transport_errors_only(faul
 def test_a_429_for_an_exhausted_quota_is_transient_nowhere():
     fault = Fault(F.QUOTA_EXHAUSTED, status=429)
     for name in presets.names():
-        if name not in ("sample-stage", "sample-filter"):
+        if name not in ("sample-stage", "sample-filter", "webhook"):
             assert presets.get(name).decide(fault, attempt=1, rng=random.Random(0)) == Fail("fatal")
 
 
@@ -158,7 +158,7 @@ def test_invalid_output_is_fatal_in_one_preset_and_never_retried_at_once_in_anot
 def test_there_are_these_presets():
     assert presets.names() == (
         "default", "llm-reports", "ai-worker", "ai-worker-costly", "ai-sync", "media-sync",
-        "converter", "sample-stage", "sample-llm", "sample-filter",
+        "converter", "sample-stage", "sample-llm", "sample-filter", "webhook",
     )  # fmt: skip
 
 

@@ -34,6 +34,8 @@ GOOD = {
     "keep_finished_seconds": (0.0, 2.0, 3.0),
     "keep_failed_seconds": (1.0, 2.0, 3.0),
     "dead_letters_every": (0, 2, 3),
+    "success_goal": (0.5, 0.9, 0.95),
+    "trace_url": ("https://flag/{trace_id}", "https://environment/{trace_id}", "http://file/"),
     "host": ("flag", "environment", "::1"),
     "port": (1, 2, 65_535),
     "trusted_proxies": ("10.0.0.1", "10.0.0.2", "10.1.0.0/16, 10.0.0.3"),
@@ -42,6 +44,7 @@ GOOD = {
     "session_seconds": (60.0, 120.0, 31_536_000.0),
     "log_format": ("json", "text", "json"),
     "log_level": ("debug", "warning", "error"),
+    "webhook_allow": ("10.0.0.1", "hooks.internal", "10.1.0.0/16, 10.0.0.3"),
 }
 """For each setting, three values that differ from each other and from the default."""
 TWO_ALONE = {"log_format"}
@@ -68,6 +71,8 @@ WRONG = [
         "payload_bytes": [0, -5, 16 * 1024 * 1024 + 1, "256k", 1.5, True],
         "keep_finished_seconds": [-1, 3_153_600_001, "for ever", "nan", True],
         "keep_failed_seconds": [-1, 3_153_600_001, "for ever", "inf", True],
+        "success_goal": [0.4, 1, "", "most", "nan", True],
+        "trace_url": ["", " ", "traces.example/{trace_id}", "ftp://x", 5, True],
         "host": ["", " ", 5, True, ["127.0.0.1"]],
         "port": [0, 65_536, "http", 80.5, True, ""],
         "trusted_proxies": ["", " ", 5, True, ["10.0.0.1"]],
@@ -76,11 +81,12 @@ WRONG = [
         "session_seconds": [0, 59, 31_536_001, "a day", "inf", True],
         "log_format": ["", " ", "JSON", "yaml", 5, True, ["json"]],
         "log_level": ["", "INFO", "loud", 20, True, ["info"]],
+        "webhook_allow": ["", " ", 5, True, ["10.0.0.1"]],
     }.items()
     for value in values
 ]  # fmt: skip
 SECRET = "hunter2-Zq"
-ANY_WORD = {"policy", "host", "trusted_proxies"}
+ANY_WORD = {"policy", "host", "trusted_proxies", "webhook_allow"}
 """Every word may be the name of a policy, or of a machine; of proxies the server knows more."""
 
 

@@ -29,6 +29,7 @@ REQUEST = {
     "request_id": "r1",
 }
 MORE = {
+    "webhooks_not_delivered": {"worker": "w", "advice": "x"},
     "retry_scheduled": {"delay_ms": 250, "counts": True},
     "gave_up": {"reason": "attempts_used_up"},
     "job_skipped": {"reason": "nothing to do"},

@@ -53,7 +53,7 @@
         scales: { y: { range: (_, low, high) => [0, Math.max(1, high * 1.1)] } },
         axes: [axis, { ...axis, size: 44 }],
         series: [{}, ...lines.map((line) => ({
-          label: line.name, stroke: colour(line.kind), width: 2, points: { show: false },
+          label: line.name, stroke: colour(line.kind), width: 2, points: { show: line.y.filter((each) => each != null).length < 3, size: 5 },
           fill: line.fill ? colour(line.kind) + "2b" : undefined,
           value: (_, value) => (value == null ? "–" : value.toLocaleString() + (line.unit || "")),
         }))],
