@@ -106,7 +106,7 @@ def test_json_logs_are_one_object_a_line_whoever_logs(seawall, start, module):
     lines = [json.loads(line) for line in worker.said.splitlines()]
     assert all({"time", "level", "event"} <= line.keys() for line in lines)
     by_event = {line["event"]: line for line in lines}
-    assert by_event["worker_started"]["tasks"] == "talks"
+    assert by_event["worker_started"]["tasks"] == "seawall.webhook,talks"
     assert by_event["job_succeeded"]["job"] == 1
     logged = {line["logger"]: line for line in lines if line["event"] == "log"}
     assert logged["client"]["message"] == "GET https://api.example/x"

@@ -298,7 +298,7 @@ def test_what_stands_in_the_way_is_said_and_nothing_is_moved(old, new, file, rea
     words = {
         "worker": r"workers are alive \(1\): stop them first",
         "lease": r"attempts are under way \(1\)",
-        "used": r"the new store is not empty \(intake, job, job_data, lane\): name another database",
+        "used": r"the new store is not empty \(intake, job, job_data, lane, pace_change\): name another database",
         "broken": r"the store to be moved is not whole \(jobs_without_data\)",
         "nul": "evidence.raw_output holds a NUL character, .* where job is 1",
     }[reason]

@@ -69,7 +69,8 @@ def test_deliveries_are_told_to_nobody(app, receiver, hire):
     app.tasks["nothing"].enqueue()
     hire(app, drain=True).join()
 
-    assert [each.event[0] for each in receiver.got] == ["job.queued", "job.skipped"]
+    told = sorted(each.event[0] for each in receiver.got)  # they are delivered side by side
+    assert told == ["job.queued", "job.skipped"]
 
 
 def test_each_webhook_hears_what_it_wants_to_hear_of(app, receivers, hire):
