@@ -24,12 +24,12 @@ def three_jobs(seawall):
 
 def test_a_store_is_looked_at_moved_and_used_where_it_is_then(seawall, three_jobs, target):
     printed = seawall("move", URL, target, "--dry-run")
-    assert "job          3" in printed
+    assert "job             3" in printed
     assert "All of it would be moved to 127.0.0.1:" in printed
     assert printed.endswith("Nothing was written.\n")
 
     printed = seawall("move", URL, target)
-    assert "job          3" in printed
+    assert "job             3" in printed
     assert "every rule of the ledger holds there." in printed
 
     assert "every rule holds" in seawall("verify", "--url", target)

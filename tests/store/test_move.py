@@ -1,5 +1,6 @@
 """From SQLite to PostgreSQL: everything or nothing, and afterwards the work goes on there."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -21,11 +22,14 @@ from seawall.store import (
     Filter,
     NewAccess,
     NewRun,
+    NewWebhook,
     Observation,
     Presence,
     Progress,
     Redrive,
     Scope,
+    Turn,
+    UpstreamPhase,
     catalogue,
     open_store,
     verify_store,
@@ -131,9 +135,17 @@ def pipeline(store):
 
 def fleet(store):
     store.hold(Scope.QUEUE, "reports", reason="moving house", seconds=3_600)
-    store.observe([Observation("api", "w1", firsts=3, failures=1, micros=10)])
+    store.observe([Observation("api", "w1", firsts=3, failures=1, micros=10, spans=((0, 3),))])
+    store.add_webhook(
+        NewWebhook(
+            url="https://x.example", secret="whsec_x", events=("job.queued",), owners=("ann",)
+        )
+    )
     with store.govern("api") as desk:
-        desk.keep('{"state": "open"}', gated=True, held_until=desk.now, reason="five in a row")
+        desk.keep('{"state": "open"}', gated=True, held_until=desk.now, reason="five in a row",
+            turn=Turn(UpstreamPhase.OPEN, desk.now),
+        )  # fmt: skip
+    store.fold_pace()
     plan = store.plan("nightly", "0 3 * * *", store.now())
     store.fire(plan, next_at=store.now() + timedelta(days=1), job=new_job(key="nightly-1"))
     store.add_access(NewAccess(id="t", digest="d" * 64, scope=AccessScope.OWNER, owner="ann"))
@@ -167,7 +179,13 @@ def content(url, file=None):
         return {
             name: sorted(
                 (
-                    dict(zip(table.names, map(_value, table.columns, row), strict=True))
+                    {
+                        column: value
+                        for column, value in zip(
+                            table.names, map(_value, table.columns, row), strict=True
+                        )
+                        if column != "id" or name not in catalogue.NUMBERED_ON_POSTGRES
+                    }
                     for row in connection.execute(
                         f"SELECT {', '.join(table.names)} FROM {prefix}{name}"
                     ).fetchall()
@@ -180,7 +198,10 @@ def content(url, file=None):
 
 
 def _value(column, found):
-    is_time = column.name.endswith("_at") or column.name in ("lease_until", "held_until", "until")
+    named = ("at", "lease_until", "held_until", "until", "old_until")
+    is_time = column.name.endswith("_at") or column.name in named
+    if column.name in ("events", "owners") and isinstance(found, str):
+        return json.loads(found)
     if is_time and isinstance(found, int):
         return EPOCH + timedelta(microseconds=found)
     return int(found) if isinstance(found, bool) else found

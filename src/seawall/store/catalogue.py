@@ -19,16 +19,22 @@ ONLY_ON_POSTGRES = {
     "run_change": "what changed since the last count; SQLite counts at once, in run_tally",
 }
 """Tables that SQLite does without."""
+ONLY_ON_SQLITE = {
+    "span_bucket": "the bounds of the buckets of spans, which are a function on PostgreSQL",
+}
+"""Tables that PostgreSQL does without."""
 NUMBERED_ON_POSTGRES = {
     "pace_change": "batches append there; on SQLite what is alike is one row from the beginning",
 }
 """Tables that have numbers of their own on PostgreSQL alone: it gives them to what is moved."""
 
 TIME = "timestamp with time zone"
+LIST = "ARRAY"
+"""What SQLite keeps as JSON."""
 _KINDS = {
     "INTEGER": {"bigint", "integer", "boolean", TIME},
     "REAL": {"double precision"},
-    "TEXT": {"text"},
+    "TEXT": {"text", LIST},
 }
 """What each of SQLite's types may be on PostgreSQL, which reads 0 and 1 as false and true."""
 
@@ -68,6 +74,10 @@ class Table:
         """The columns' names, in their order."""
         return [column.name for column in self.columns]
 
+    def of(self, other: "Table") -> "Table":
+        """The same with those columns alone that the other has as well."""
+        return Table(self.name, tuple(each for each in self.columns if each.name in other.names))
+
 
 Tables = dict[str, Table]
 
@@ -84,12 +94,15 @@ def on_postgres(connection: Any) -> Tables:
 
 def to_be_moved(tables: Tables) -> Tables:
     """Those whose rows are moved."""
-    return {name: table for name, table in tables.items() if name not in LEFT_BEHIND}
+    stay = LEFT_BEHIND.keys() | ONLY_ON_SQLITE.keys()
+    return {name: table for name, table in tables.items() if name not in stay}
 
 
 def need_alike(old: Tables, new: Tables) -> None:
     """`StoreError` where a row of the old store would have no place in the new one."""
-    for name in sorted(old.keys() | new.keys() - ONLY_ON_POSTGRES.keys()):
+    for name in sorted(
+        (old.keys() - ONLY_ON_SQLITE.keys()) | (new.keys() - ONLY_ON_POSTGRES.keys())
+    ):
         if name not in old or name not in new:
             there = "PostgreSQL" if name in new else "SQLite"
             raise StoreError(f"the table {name} is known on {there} alone: it cannot be moved")

@@ -10,6 +10,7 @@ Which tables there are is read from both databases (`catalogue`). Their names ar
 and nowhere else in the store: they come from the databases' own catalogues.
 """
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from typing import Any, Protocol
 from seawall.errors import ConfigurationError, NotMovedError, StoreError
 from seawall.store import _POSTGRES, _SQLITE, _backend, catalogue, migrate, statements
 from seawall.store.backend import MIGRATION_SECONDS, Backend, OpenSession, Row
-from seawall.store.catalogue import TIME, Table, Tables
+from seawall.store.catalogue import LIST, TIME, Table, Tables
 from seawall.store.fleet import workers_in
 from seawall.store.inspect import as_is
 from seawall.store.sqlite_errors import MOVED
@@ -135,11 +136,12 @@ class _Move:
         """Everything that is written into the new store, in its one transaction."""
         migrate.apply_missing(there, statements.migrations(self._new.dialect))
         theirs = catalogue.on_postgres(there.connection)
-        catalogue.need_alike(catalogue.on_sqlite(here.connection), theirs)
+        ours = catalogue.on_sqlite(here.connection)
+        catalogue.need_alike(ours, theirs)
         there.connection.execute(_of_all("LOCK TABLE {} IN EXCLUSIVE MODE", theirs))
         _need_unused(there, theirs)
         for name, many in rows.items():
-            self._copy(here, there, theirs[name], many)
+            self._copy(here, there, theirs[name].of(ours[name]), many)
             _number_on(here, there, theirs[name])
         there.connection.execute(_of_all("ANALYZE {}", theirs))  # or proving it would take for ever
         there.connection.execute("SET LOCAL enable_seqscan = on")
@@ -165,15 +167,21 @@ class _Move:
         self._tell(table.name, many, many)
 
     def _rows(self, here: OpenSession, table: Table) -> Iterator[Row]:
-        """As PostgreSQL takes them: microseconds become times, and all else is as it was."""
+        """As PostgreSQL takes them: microseconds become times, JSON where it has lists becomes
+        lists, and all else is as it was.
+        """
         quoted = ", ".join(f'"{name}"' for name in table.names)
         times = [at for at, column in enumerate(table.columns) if column.kind == TIME]
+        lists = [at for at, column in enumerate(table.columns) if column.kind == LIST]
         read, written = self._old.read, self._new.written
         for found in here.connection.execute(f"SELECT {quoted} FROM seawall_{table.name}"):  # noqa: S608
             row = list(found)
             for at in times:
                 if row[at] is not None:
                     row[at] = written(read(row[at]))
+            for at in lists:
+                if row[at] is not None:
+                    row[at] = json.loads(row[at])
             yield tuple(row)
 
 
