@@ -68,7 +68,16 @@ def test_every_flag_that_stands_for_a_setting_has_its_name():
 
 
 NOT_SETTINGS = {
-    "worker": {"--app", "--queues", "--processes", "--drain", "--config", "--supervised"},
+    "worker": {
+        "--app",
+        "--queues",
+        "--processes",
+        "--drain",
+        "--config",
+        "--supervised",
+        "--metrics-port",
+        "--metrics-host",
+    },
     "serve": {"--app", "--dev-no-auth", "--config"},
 }
 """What is about one start of the command, not about the application."""
