@@ -7,7 +7,7 @@ SYNC   := $(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python req
 LOCK   := $(BIN)/uv --system-certs pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check tests format lock bench docs simulations schema clean
+.PHONY: help setup demo test check tests format lock bench docs simulations pictures schema clean
 
 help:  ## list these commands
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,7 @@ bench: setup  ## what decisions and the store's verbs cost, and seawall beside o
 	@$(BIN)/python bench/growth.py
 	@$(BIN)/python bench/runs.py
 	@$(BIN)/python bench/web.py
+	@$(BIN)/python bench/pages.py
 
 clean:  ## remove what these commands made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench site
