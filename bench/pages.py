@@ -25,7 +25,7 @@ from stores import urls
 from seawall import access
 from seawall.faults import Fault, FaultCode
 from seawall.model import Lane, Outcome, Settlement
-from seawall.store import NewJob, Wanted
+from seawall.store import LetterFilter, NewJob, Wanted
 from web import HOST, _started, application_at
 
 FEW, MANY = 1_000, 1_000_000
@@ -50,7 +50,7 @@ def filled(url: str, jobs: int) -> dict[str, str]:
             claims = store.claim(Wanted("w", None, ["noop"], 500, 60))
             store.settle([_end(claim, ended + at) for at, claim in enumerate(claims)])
             ended += len(claims)
-        letter = next(iter(store.letters(limit=1))) if jobs else None
+        letter = next(iter(store.letters(LetterFilter(), limit=1))) if jobs else None
         word = access.made(store, scope="operator")[0]
         return {"token": word, "job": str(letter.job_id), "group": letter.fingerprint}
 
