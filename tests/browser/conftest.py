@@ -34,8 +34,9 @@ def chromium():
     return found or cannot("there is no Chromium here: apt-get install chromium")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
+    """A browser for one module: its event loop runs in this thread for as long, and lets no other in."""
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         yield made

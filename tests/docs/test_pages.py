@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import yaml
 
 from seawall import settings, telemetry
 from seawall.store import open_store
@@ -22,6 +23,7 @@ FENCED = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
 RUN = {
     "python": "test_snippets", "console": "test_snippets", "toml": "test_snippets",
     "sql": "here", "conf": "here", "ini": "here", "py": "here", "sh": "here; curl by test_server_page",
+    "yaml": "here",
 }  # fmt: skip
 """The languages of snippets, and what runs or reads them."""
 
@@ -91,6 +93,14 @@ def test_the_command_of_a_service_is_understood(unit):
     assert done.returncode == 0, done.stderr
     flags = re.findall(r"--[\w-]+", line)
     assert [flag for flag in flags if flag not in done.stdout] == []
+
+
+@pytest.mark.parametrize("config", list(snippets("yaml")))
+def test_prometheus_is_sent_to_the_port_of_the_server(config):
+    (scraped,) = yaml.safe_load(config)["scrape_configs"]
+    assert set(scraped) == {"job_name", "authorization", "static_configs"}  # /metrics is understood
+    targets = [target for each in scraped["static_configs"] for target in each["targets"]]
+    assert targets == [f"jobs.example:{settings.Settings().port}"]
 
 
 @pytest.mark.parametrize("script", list(snippets("sh", "operations/")))

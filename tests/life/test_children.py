@@ -7,6 +7,7 @@ from seawall import Seawall, current_job
 from seawall.states import State
 from seawall.store import Store
 from tests.life import tasks
+from tests.life.conftest import KINDS
 from tests.life.world import await_state, eventually
 
 
@@ -56,10 +57,13 @@ def of(store: Store, job_id: int) -> list[str | None]:
     return [store.arguments(job.id) for job in store.children(job_id)]
 
 
-@pytest.mark.parametrize("way", ["in_a_thread", "async_", "in_a_transaction", "beside"])
+WAYS = [(kind, way) for kind in KINDS for way in ("in_a_thread", "async_", "in_a_transaction")]
+# A worker has its file open, so that its handlers can take no connection of sqlite3 beside it.
+WAYS.append(("postgres18", "beside"))
+
+
+@pytest.mark.parametrize(("kind", "way"), WAYS)
 def test_a_child_is_the_job_whose_handler_asked_for_it(url, kind, store, hire, way):
-    if way == "beside" and kind == "file":
-        pytest.skip("a worker has the file open: its handlers take no connection of sqlite3")
     app = family(url)
     hire(app)
 
