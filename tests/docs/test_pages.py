@@ -23,7 +23,7 @@ FENCED = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
 RUN = {
     "python": "test_snippets", "console": "test_snippets", "toml": "test_snippets",
     "sql": "here", "conf": "here", "ini": "here", "py": "here", "sh": "here; curl by test_server_page",
-    "yaml": "here",
+    "yaml": "here", "json": "test_page of webhooks",
 }  # fmt: skip
 """The languages of snippets, and what runs or reads them."""
 

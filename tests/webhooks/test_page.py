@@ -1,5 +1,6 @@
 """A receiver written from docs/webhooks.md takes what workers send."""
 
+import json
 import re
 import threading
 
@@ -41,3 +42,20 @@ def test_the_receiver_of_the_page_takes_what_workers_send(app, hire, monkeypatch
     finally:
         server.should_exit = True
         thread.join()
+
+
+def shape(body):
+    """Its keys, however deep."""
+    return {key: shape(value) for key, value in body.items()} if isinstance(body, dict) else None
+
+
+@pytest.mark.parametrize("kind", ["file"], indirect=True)
+def test_what_is_sent_has_the_shape_that_the_page_shows(app, receiver, hire):
+    (shown,) = re.findall(r"^```json\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    made = app.webhooks.create(receiver.url)
+    app.tasks["badly"].enqueue()
+    hire(app)
+
+    (got,) = receiver.await_any()
+
+    assert shape(got.verified(made.secret)) == shape(json.loads(shown))
