@@ -14,6 +14,7 @@ from typing import Any
 
 from seawall.errors import SeawallError
 from seawall.model import LARGEST_TEXT, MOST_NAME_BYTES, NewJob, Usage
+from seawall.redact import one_line
 
 MOST_CHILDREN = 1_000
 LARGEST_AMOUNT = 2**53
@@ -95,7 +96,7 @@ class CurrentJob:
             if amount is not None and not 0 <= amount < LARGEST_AMOUNT:
                 raise ValueError(f"{name}: found {amount!r}, expected a number from 0 on")
         shown = "".join(sign for sign in " ".join(message.split()) if sign.isprintable())
-        line = shown[: MOST_NAME_BYTES // 4]
+        line = one_line(shown, longest=MOST_NAME_BYTES // 4)
         self.said.progress = (float(done), None if total is None else float(total), line)
         if self._on_progress is not None:
             self._on_progress(self)

@@ -22,6 +22,7 @@ _SENSITIVE_NAME = (
 )
 _QUOTE = r"\\{0,7}['\"]"
 _SETS = r"(?:" + _QUOTE + r")?\s{0,3}(?>=>|:=|==|[=:])\s{0,3}"
+_PAIR = _QUOTE + r",\s{0,3}b?"
 # To the closing quote, or to the end where the text was cut; an escaped quote closes nothing.
 _REST_OF_QUOTED = r"(?:(?!\3)(?:\\+.|[^\\]))*(?:\3)?"
 _PROSE = r"\b(key|token|password|secret)((?: \w{1,12})"
@@ -61,6 +62,11 @@ _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
          + _REST_OF_QUOTED, r"\1\2[redacted]"),
         (_HEADERS, r"((?:proxy-)?authorization|(?:set-)?cookie)(" + _SETS
          + r")(?!\[redacted)" + _NO_PROSE + r"[^\s'\"][^'\"]*", r"\1\2[redacted]"),
+        # the same as a pair: ('set-cookie', 'sid=…'), (b'authorization', b'…')
+        (_HEADERS, r"((?:proxy-)?authorization|(?:set-)?cookie)(" + _PAIR + r")(" + _QUOTE + r")"
+         + _REST_OF_QUOTED, r"\1\2[redacted]"),
+        (_NAMES, r"(" + _SENSITIVE_NAME + r")(" + _PAIR + r")(" + _QUOTE + r")" + _REST_OF_QUOTED,
+         r"\1\2[redacted]"),
         (("bearer",), r"(bearer)\s+(?!authenti|authori|credential)[\w.~+/=:-]{6,}",
          r"\1 [redacted]"),
         (("basic", "digest", "negotiate"),
@@ -160,13 +166,27 @@ def without_secrets(line: str) -> str:
 
 
 def holds_secret(text: str) -> bool:
-    """Whether a secret of a known form stands in it; a long run of letters alone is none."""
+    """Whether a secret of a known form stands in it; a long run of letters alone is none.
+
+    Of an address, its user part and its query count as one.
+    """
     folded = text.casefold()
     return any(
         pattern.search(text) is not None
-        for words, pattern, _ in _SECRETS
-        if "://" not in words and any(word in folded for word in words)
+        if "://" not in words
+        else pattern.sub(instead, text) != text
+        for words, pattern, instead in _SECRETS
+        if any(word in folded for word in words)
     )
+
+
+@lru_cache(maxsize=2_000)
+def public_name(name: str) -> str:
+    """A name or an id as everybody may see it: itself, but for secrets that were put into it.
+
+    Most come again and again.
+    """
+    return without_secrets(name) if holds_secret(name) else name
 
 
 def redacted(value: object, name: str = "") -> object:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypedDict
 from seawall.arguments import CODEC, Call, Signature
 from seawall.errors import ArgumentsError, ConfigurationError
 from seawall.model import Lane, NewJob, need_name, need_span
-from seawall.redact import one_line
+from seawall.redact import one_line, public_name
 
 if TYPE_CHECKING:
     from seawall.answers import Answered
@@ -117,7 +117,7 @@ class Request(NamedTuple, Generic[R]):
                 deadline_seconds=_span(options.deadline),
                 owner=options.owner,
                 tags=options.tags,
-                request_id=options.request_id,
+                request_id=options.request_id and public_name(options.request_id),
             )
         except ValueError as error:
             raise ArgumentsError(f"{task.name}: {error}") from None
@@ -318,7 +318,7 @@ class Task(Generic[P, R, C]):
             need_name("upstream", found, empty=True)
         except Exception as error:
             raise ArgumentsError(f"{self.name}: upstream: {one_line(repr(error))}") from error
-        return found
+        return public_name(found)  # an address is the same upstream, whoever signs in there
 
     def _check(self) -> None:
         """`ConfigurationError`, in one line, unless jobs of this task can be kept and run."""

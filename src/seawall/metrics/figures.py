@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from seawall.metrics.declared import METRICS
+from seawall.redact import public_name
 from seawall.store import BOUNDS_SECONDS, Histogram
 
 MOST_NAMES = 100
@@ -32,11 +33,11 @@ class Named:
             self._named |= dict.fromkeys(fresh[:free])
 
     def of(self, *key: str) -> Labels:
-        """The name itself, or `other` for each of its parts."""
-        return key if key in self._named else (OTHER,) * len(key)
+        """The name itself, fit for all eyes, or `other` for each of its parts."""
+        return tuple(map(public_name, key)) if key in self._named else (OTHER,) * len(key)
 
     def __iter__(self) -> Iterator[Labels]:
-        return iter(self._named)
+        return iter({self.of(*key): None for key in self._named})
 
 
 class Figures:

@@ -9,18 +9,16 @@ withheld: a log that fell silent would hide more than it protects.
 import threading
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import lru_cache
 
-from seawall.redact import holds_secret, without_secrets
+from seawall.redact import public_name, without_secrets
 
 Fields = dict[str, object]
 LogHook = Callable[[Fields], Mapping[str, object]]
 
 PROSE = frozenset({"advice", "endpoint", "message", "newest", "reason", "traceback", "where"})
-"""Fields that hold words of others; the rest are names and ids, which are kept whole or not."""
+"""Fields that hold words of others; the rest are names and ids."""
 _OURS = frozenset({"event", "trace_id", "span_id"})
 """Fields that hold nothing of anybody's."""
-REDACTED = "[redacted]"
 _hooks: list[LogHook] = []
 _inside = threading.local()
 
@@ -49,13 +47,7 @@ def _cleaned(name: str, value: object) -> object:
         return value
     if name in PROSE:
         return without_secrets(value)
-    return REDACTED if is_secret(value) else value
-
-
-@lru_cache(maxsize=2_000)
-def is_secret(value: str) -> bool:
-    """Whether a name or an id is one; most come again and again."""
-    return holds_secret(value)
+    return public_name(value)
 
 
 def passed(fields: Fields) -> Fields:

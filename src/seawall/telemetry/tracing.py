@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Self
 
-from seawall.telemetry.log_hooks import REDACTED, is_secret
+from seawall.redact import public_name
 from seawall.telemetry.span_words import ENQUEUE, ENQUEUE_MANY, Attr, SpanWord
 from seawall.telemetry.trace_context import TraceContext, read
 
@@ -157,15 +157,10 @@ def started(
 def told(values: Values) -> dict[str, Any]:
     """Attributes that have a value, as OpenTelemetry takes them."""
     return {
-        str(name): value if isinstance(value, bool | int | float) else _word(str(value))
+        str(name): value if isinstance(value, bool | int | float) else public_name(str(value))
         for name, value in values.items()
         if value is not None and value != ""
     }
-
-
-def _word(value: str) -> str:
-    """Names and ids are chosen by others: perhaps one is a secret."""
-    return REDACTED if is_secret(value) else value
 
 
 def ended(

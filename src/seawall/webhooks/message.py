@@ -5,6 +5,7 @@ import uuid
 from datetime import UTC, datetime
 
 from seawall.model import Job
+from seawall.redact import public_name
 from seawall.store import KeptRun, Note
 
 STATES = {
@@ -46,8 +47,8 @@ def _of_job(note: Note, job: Job | None) -> dict[str, object]:
         "task": note.task,
         "queue": note.queue,
         "state": STATES.get(note.event),
-        "owner": note.owner,
-        "key": None if job is None else job.key,
+        "owner": _public(note.owner),
+        "key": None if job is None else _public(job.key),
         "run": note.run,
         "stage": note.stage,
         "attempt": note.attempt,
@@ -61,7 +62,7 @@ def _of_job(note: Note, job: Job | None) -> dict[str, object]:
             "code": str(fault.code),
             "message": fault.message,
             "status": fault.status,
-            "detail": fault.detail,
+            "detail": _public(fault.detail),
         }
     return data
 
@@ -70,7 +71,11 @@ def _of_run(note: Note, run: KeptRun | None) -> dict[str, object]:
     return {
         "run": note.run,
         "pipeline": note.task,
-        "name": None if run is None else run.name,
-        "owner": note.owner,
-        "reason": note.reason or None,
+        "name": None if run is None else _public(run.name),
+        "owner": _public(note.owner),
+        "reason": _public(note.reason),
     }
+
+
+def _public(name: str | None) -> str | None:
+    return public_name(name) if name else None

@@ -12,6 +12,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from seawall.decisions.explain import in_words
+from seawall.redact import public_name
 from seawall.store import LetterGroup
 
 LONGEST_JSON = 20_000
@@ -151,4 +152,5 @@ FILTERS = {
     "exact": exact,
     "as_json": as_json,
     "amount": amount,
+    "public": public_name,
 }
