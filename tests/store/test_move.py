@@ -281,6 +281,25 @@ def test_no_table_is_forgotten(old, new, file):
             catalogue.need_alike(one, other)
 
 
+def test_the_next_number_of_every_table_is_a_new_one(old, new, file):
+    fill(old)
+    forget_workers(file)
+    moved(old, new)
+
+    with psycopg.connect(new) as connection:
+        numbered = connection.execute(
+            "SELECT table_name, column_name FROM information_schema.columns"
+            " WHERE table_schema = 'seawall' AND is_identity = 'YES'"
+        ).fetchall()
+        assert {"job", "lane", "run", "upstream_phase", "webhook"} <= {name for name, _ in numbered}
+        for table, column in numbered:
+            sequence = f"pg_get_serial_sequence('seawall.{table}', '{column}')"
+            ((number, highest),) = connection.execute(
+                f"SELECT nextval({sequence}), (SELECT max({column}) FROM seawall.{table})"
+            ).fetchall()
+            assert number > (highest or 0), table
+
+
 def test_a_dry_run_says_how_much_there_is_and_writes_nothing(old, new, file):
     fill(old)
     forget_workers(file)

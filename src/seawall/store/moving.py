@@ -248,14 +248,20 @@ def _full_from_the_start() -> set[str]:
 
 
 def _number_on(here: OpenSession, there: OpenSession, table: Table) -> None:
-    """The next number is one that was never given before, to what has been pruned neither."""
+    """The next number is one that was never given before, to what has been pruned neither.
+
+    Not every table of SQLite remembers what it gave: those go on from the highest they have.
+    """
     given = dict(here.connection.execute(_HIGHEST).fetchall())
     for column in table.columns:
-        if column.first and given.get(table.name):
-            there.connection.execute(
-                "SELECT setval(pg_get_serial_sequence(%s, %s), %s)",
-                (f"seawall.{table.name}", column.name, given[table.name]),
-            )
+        if not column.first:
+            continue
+        there.connection.execute(
+            "SELECT setval(pg_get_serial_sequence(%s, %s), high) FROM (SELECT"  # noqa: S608
+            f" greatest(%s, max({column.name})) AS high FROM seawall.{table.name}) AS found"
+            " WHERE high > 0",
+            (f"seawall.{table.name}", column.name, given.get(table.name)),
+        )
 
 
 def _close(here: OpenSession, place: str) -> None:
