@@ -54,6 +54,7 @@ class WebhookVerbs(Protocol):
     def tell(self, told: Sequence[tuple[Note, NewJob | None]]) -> int:
         """Strike the notes off and write their jobs, in one transaction; how many were written.
 
-        A note that another has struck off is passed over, with its job.
+        A note that another has struck off is passed over, with its job. Where a job cannot be
+        written, its note stays, the others are told all the same, and then it is raised.
         """
         ...

@@ -93,7 +93,11 @@ class Telling(Asking):
             if len(told) == 1:
                 raise
             half = len(told) // 2
-            return self.tell(told[:half]) + self.tell(told[half:])
+            try:
+                first = self.tell(told[:half])
+            finally:  # what cannot be written keeps nothing else from being told
+                rest = self.tell(told[half:])
+            return first + rest
         if new:
             self._backend.wake()
         return new
