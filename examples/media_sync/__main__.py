@@ -86,7 +86,7 @@ class Story:
         with suppress(httpx2.TransportError):
             httpx2.post(f"{self.server}/tell", json={"die": True})
         jobs = [self._event(f"e-{n}", f"{n}.mkv", f"Part {n}") for n in range(BACKLOG)]
-        until(lambda: app.upstreams.get("media-server").held_until is not None, "it is held")
+        until(lambda: app.upstreams.get("media-server").is_held, "it is held")
         begun = sum(app.job(job).job().tries for job in jobs)
         say(f"   {BACKLOG} events come in. After 5 failures in a row it is held:")
         say(f"   {begun} tries were used up in all, and no more will be while it is down.")

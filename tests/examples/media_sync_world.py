@@ -78,7 +78,7 @@ class Sync:
         return [each for each in said if each["event"] == event]
 
     def held(self):
-        return app.upstreams.get("media-server").held_until is not None
+        return app.upstreams.get("media-server").is_held
 
 
 @contextmanager
