@@ -29,7 +29,7 @@ def until(happened: Callable[[], bool], what: str) -> None:
     while not happened():
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {PATIENCE_SECONDS:g} s: {what}")
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 class Peers:

@@ -10,6 +10,7 @@ from examples.converter import app as module
 from examples.converter.__main__ import PDF
 from examples.converter.app import app, convert
 from examples.converter.peers import Peers, free_port, until
+from tests.support.processes import quick_to_start
 
 WORKER = ("seawall", "worker", "--app", "examples.converter.app:app")
 
@@ -93,7 +94,7 @@ def at_work(folder, url=None, **environ):
         "WORKER_LEASE_TTL_SEC": "1", "WORKER_CONCURRENCY": "2", "SEAWALL_POLL_SECONDS": "0.1",
         "SEAWALL_LOG_FORMAT": "json", "SEAWALL_LOG_LEVEL": "debug",
     }  # fmt: skip
-    with Peers(folder, **usual, **environ) as peers:
+    with Peers(folder, **usual, **quick_to_start(folder), **environ) as peers:
         gateway = Gateway(peers)
         peers.environ["GATEWAY_URL"] = gateway.url
         app.configure(url=url)

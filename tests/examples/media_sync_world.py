@@ -7,6 +7,7 @@ import httpx2
 
 from examples.media_sync.app import app
 from examples.media_sync.peers import Peers, free_port, until
+from tests.support.processes import quick_to_start
 
 WORKER = ("seawall", "worker", "--app", "examples.media_sync.app:app")
 QUICK = "examples/media_sync/quick.toml"
@@ -89,7 +90,7 @@ def synchronising(folder, **environ):
         "SEAWALL_URL": url, "SEAWALL_CONFIG": QUICK, "SEAWALL_LOG_FORMAT": "json",
         "SEAWALL_CONCURRENCY": "2", "SEAWALL_POLL_SECONDS": "0.1", "SEAWALL_LEASE_SECONDS": "2", "MEDIA_RECOVERY_SECONDS": "0.5",
     }  # fmt: skip
-    with Peers(folder, **usual, **environ) as peers:
+    with Peers(folder, **usual, **quick_to_start(folder), **environ) as peers:
         server = Server(peers)
         peers.environ["MEDIA_SERVER_URL"] = server.url
         app.configure(url=url)

@@ -1,5 +1,6 @@
 """Whole workers before a gateway that fails, is slow and comes back; signals, kills, and the story."""
 
+import os
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from examples.converter.app import app, result_of
 from examples.converter.peers import free_port, until
 from seawall import State
 from tests.examples.converter_world import at_work, uploaded
+from tests.support.processes import quick_to_start
 
 
 @pytest.fixture
@@ -140,6 +142,7 @@ def metrics(port, jobs):
 def test_the_one_command_tells_the_story(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "examples.converter", str(tmp_path / "here")],
+        env={**os.environ, **quick_to_start(tmp_path)},
         capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

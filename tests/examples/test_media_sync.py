@@ -37,7 +37,7 @@ def called(server, monkeypatch):
     server.told(busy=False, scan_seconds=0)
 
 
-@pytest.fixture(params=range(5))
+@pytest.fixture(params=range(3))
 def world(request):
     with in_memory(app, seed=request.param) as made:
         yield made

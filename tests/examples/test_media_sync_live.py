@@ -1,5 +1,6 @@
 """Whole workers between a hook and a media server that dies, scans and refuses, and the story."""
 
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from examples.media_sync.hook import api
 from examples.media_sync.peers import until
 from seawall import State
 from tests.examples.media_sync_world import synchronising
+from tests.support.processes import quick_to_start
 from tests.sync.web import served
 
 FILM = Metadata(title="A film")
@@ -104,6 +106,7 @@ def test_an_event_is_one_job_however_often_it_is_sent(sync):
 def test_the_one_command_tells_the_story_and_leaves_nothing_behind(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "examples.media_sync", str(tmp_path / "here")],
+        env={**os.environ, **quick_to_start(tmp_path)},
         capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
