@@ -91,7 +91,7 @@ def at_work(folder, url=None, **environ):
         "DATABASE_URL": url, "UPLOADS_DIR": str(folder / "uploads"),
         "RESULTS_DIR": str(folder / "results"), "RETRY_BASE_DELAY_MS": "100",
         "RETRY_JITTER_MAX_MS": "100", "CIRCUIT_WINDOW": "6", "CIRCUIT_COOLDOWN_MS": "500",
-        "WORKER_LEASE_TTL_SEC": "1", "WORKER_CONCURRENCY": "2", "SEAWALL_POLL_SECONDS": "0.1",
+        "WORKER_LEASE_TTL_SEC": "2", "WORKER_CONCURRENCY": "2", "SEAWALL_POLL_SECONDS": "0.1",
         "SEAWALL_LOG_FORMAT": "json", "SEAWALL_LOG_LEVEL": "debug",
     }  # fmt: skip
     with Peers(folder, **usual, **quick_to_start(folder), **environ) as peers:

@@ -79,7 +79,7 @@ def test_a_gateway_that_fails_is_asked_three_times_with_five_and_ten_seconds_and
 
 
 def test_no_answer_in_time_is_retried_too(world, gateway, tmp_path):
-    gateway.told(seconds=0.5)
+    gateway.told(seconds=5)
     with knobs_of(tmp_path, gateway, gateway_seconds=0.05):
         job = uploaded()
         world.drain()
