@@ -21,7 +21,7 @@ from seawall import configuration
 from seawall.artifacts import Artifacts, open_artifacts
 from seawall.clock import Clock, SystemClock
 from seawall.configuration import Configuration
-from seawall.decisions.classify import Classifier
+from seawall.decisions.classify import CLASSIFIER, Classifier
 from seawall.decisions.policy import Policy
 from seawall.decisions.schedule import Schedule
 from seawall.decisions.upstream import Upstream
@@ -96,7 +96,8 @@ class Seawall(Overseeing):
         self.schedules: dict[str, Scheduled] = {}
         self.chores: dict[str, tuple[float, Callable[[], object]]] = {}
         """What its workers do besides, one of them at a time: every so many seconds, and what."""
-        self.classifier = Classifier()
+        self.classifier = Classifier(CLASSIFIER)
+        """`@app.classifier.register(…)`: for its tasks alone, before what `@classifier` says."""
         self.hooks = Hooks()
         self._store: Store | None = None
         self._sync_path: SyncPath | None = None

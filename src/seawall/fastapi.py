@@ -36,14 +36,17 @@ except ImportError:
 
 from seawall.answers import Answered, Done, Failed
 from seawall.app import Seawall
+from seawall.decisions.classify import classify
 from seawall.decisions.public import AI_CODES, PublicMap
 from seawall.errors import (
     ArgumentsError,
     ConfigurationError,
+    FaultError,
     JobCancelledError,
     JobSkippedError,
     KeyConflictError,
     NoSuchJobError,
+    NotRetriedError,
     SeawallError,
     StoreUnavailableError,
 )
@@ -51,6 +54,7 @@ from seawall.faults import Fault
 from seawall.jobs import JobHandle
 from seawall.model import need_name
 from seawall.redact import one_line
+from seawall.retrying import retried
 from seawall.states import FINISHED, State
 from seawall.telemetry import UpkeepFailed, emit
 from seawall.worker.worker import FLUSH_SECONDS, Worker
@@ -178,7 +182,7 @@ def answer(
         case Done(value):
             return JSONResponse(jsonable_encoder(value), status_code)
         case Failed(fault, job):
-            return _failed(fault, job, codes)
+            return _failed(fault, codes, job=job.id)
     job = outcome.job
     headers = {
         "Location": _place(request, job.id),
@@ -188,7 +192,7 @@ def answer(
     return JSONResponse(body, 202, headers)
 
 
-def _failed(fault: Fault, job: JobHandle[Any], codes: PublicMap) -> Response:
+def _failed(fault: Fault, codes: PublicMap, **also: object) -> Response:
     shown = codes.view(fault)
     wait = fault.retry_after_seconds
     more = {name: value for name, value in shown.as_json().items() if name != "message"}
@@ -196,7 +200,7 @@ def _failed(fault: Fault, job: JobHandle[Any], codes: PublicMap) -> Response:
         codes.http_status(shown.code),
         shown.message,
         retry_after_seconds=wait if shown.retryable else None,
-        job=job.id,
+        **also,
         **more,
     )
 
@@ -257,12 +261,14 @@ def router(
     owner: Callable[..., Any],
     codes: PublicMap = AI_CODES,
     prefix: str = "/jobs",
+    retry: bool = False,
 ) -> APIRouter:
     """A route that tells a job's owner where it stands: `GET /jobs/{id}`.
 
     `owner` is a dependency that gives the name of whoever asks: a job is shown to whoever has its
     owner's name, and nobody else learns that it is there. One that gives None sees the jobs of no
-    owner.
+    owner. With `retry` its owner may also send a failed job again, `POST /jobs/{id}/retry`, while
+    the task's `retry_when` says yes: 409 with the reason otherwise.
     """
     routes = APIRouter(prefix=prefix)
 
@@ -279,13 +285,10 @@ def router(
         response: Response,
     ) -> Any:
         """Where the job stands, and what it came to."""
-        try:
-            handle = app.job(job_id)
-            job = handle.job()
-        except NoSuchJobError:
+        handle = _owned(app, job_id, who)
+        if handle is None:
             return _nothing_there()
-        if job.owner != who:
-            return _nothing_there()
+        job = handle.job()
         status: dict[str, Any] = {"id": job.id, "state": job.state}
         if job.state is State.SUCCEEDED:
             status["result"] = jsonable_encoder(handle.result())
@@ -297,7 +300,42 @@ def router(
         response.headers["Cache-Control"] = "no-store"
         return status
 
+    if retry:
+        _add_retry(routes, app, owner)
     return routes
+
+
+def _add_retry(routes: APIRouter, app: Seawall, owner: Callable[..., Any]) -> None:
+    @routes.post(
+        "/{job_id}/retry",
+        response_model=JobStatus,
+        response_model_exclude_unset=True,
+        responses={
+            404: {"description": "There is no such job."},
+            409: {"description": "It may not be sent again now."},
+        },
+    )
+    def job_retry(
+        job_id: Annotated[int, Path(ge=1, le=LARGEST_ID)],
+        who: Annotated[str | None, Depends(owner)],
+    ) -> Any:
+        """Send a failed job again, with a fresh allowance of attempts and all its history."""
+        if _owned(app, job_id, who) is None:
+            return _nothing_there()
+        try:
+            retried(app, job_id, by=who)
+        except NotRetriedError as error:
+            return problem(409, one_line(str(error)), code=error.code.upper(), retryable=False)
+        return {"id": job_id, "state": State.QUEUED}
+
+
+def _owned(app: Seawall, job_id: int, who: str | None) -> JobHandle[Any] | None:
+    """The job, where there is one and it is theirs."""
+    try:
+        handle = app.job(job_id)
+        return handle if handle.job().owner == who else None
+    except NoSuchJobError:
+        return None
 
 
 def _nothing_there() -> Response:
@@ -307,13 +345,16 @@ def _nothing_there() -> Response:
 # --- errors ---------------------------------------------------------------------------------------
 
 
-def handle_errors(api: FastAPI) -> None:
+def handle_errors(api: FastAPI, *, codes: PublicMap = AI_CODES) -> None:
     """Answer seawall's own errors, and input that does not fit, in one line each.
 
     Arguments that a task does not take and bad requests are 422, a key that is taken by other
     arguments 409, a job that was cancelled 409, one that found nothing to do 204, a store that is
-    away 503.
+    away 503. A `FaultError` that a route raises is answered by its public code.
     """
+
+    def fault_raised(_request: Request, error: Exception) -> Response:
+        return _failed(classify(error), codes)
 
     def bad_arguments(_request: Request, error: Exception) -> Response:
         return problem(422, one_line(str(error)), code="INVALID_REQUEST", retryable=False)
@@ -346,6 +387,7 @@ def handle_errors(api: FastAPI) -> None:
         (JobCancelledError, cancelled),
         (JobSkippedError, nothing_to_do),
         (StoreUnavailableError, away),
+        (FaultError, fault_raised),
         (SeawallError, ours),
     ):
         api.add_exception_handler(kind, handler)

@@ -78,6 +78,10 @@ class JobHandle(Generic[R]):
         """Where it stands now."""
         return self.job().state
 
+    def arguments(self) -> dict[str, Any]:
+        """What it was asked to work on, by the names of the parameters, as JSON has it."""
+        return dict(json.loads(self._app.store.arguments(self.id) or "{}"))
+
     def attempts(self) -> list[Attempt]:
         """Its history, oldest first."""
         return self._app.store.attempts(self.id)

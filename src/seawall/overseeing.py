@@ -24,6 +24,7 @@ from seawall.finding import (
 from seawall.mending import Mending
 from seawall.model import Job
 from seawall.redriving import Redriven
+from seawall.retrying import refusal
 from seawall.runs import Run
 from seawall.standings import RunView, view_of
 from seawall.states import State
@@ -138,6 +139,14 @@ class Overseeing(Mending):
         if change.state is None:
             raise NoSuchJobError(f"there is no job {job_id}; it may have been pruned")
         return change.done
+
+    def retry_refusal(self, job_id: int) -> str | None:
+        """Why the job's owner may not send it again now, in a line; None where that may be.
+
+        It must have failed, and its task's `retry_when` must say yes; `retry` does not ask that.
+        """
+        refused = refusal(self, self._found(job_id))
+        return None if refused is None else str(refused)
 
     def why(self, job_id: int, *, only: str | None = None) -> Why:
         """Why the job is not running now, in words; with `only`, in those for its owner's eyes."""

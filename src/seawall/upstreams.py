@@ -75,6 +75,11 @@ class UpstreamView:
     """How many retries its budget allows now; None where there is no budget."""
     limits: tuple[LimitView, ...]
 
+    @property
+    def is_held(self) -> bool:
+        """Whether its jobs wait, but for probes: by its breaker, or by hand, with an end or not."""
+        return self.share == 0
+
 
 class Keeper(Protocol):
     """Who has the store: an application, or somebody who only looks at one's jobs."""

@@ -91,6 +91,14 @@ def server(
             path.unlink(missing_ok=True)
 
 
+def quick_to_start(folder: Path) -> dict[str, str]:
+    """The environment in which one Python compiles for all others, whatever is usual here."""
+    return {
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(folder.parent / "bytecode"),
+    }
+
+
 @contextmanager
 def scratch(name: str) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=f"seawall-{name}-"))

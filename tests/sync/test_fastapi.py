@@ -6,7 +6,15 @@ import threading
 import httpx
 import pytest
 
-from seawall import ConfigurationError, Seawall, State, StoreUnavailableError
+from seawall import (
+    CONVERTER_CODES,
+    ConfigurationError,
+    FaultError,
+    Seawall,
+    State,
+    StoreUnavailableError,
+    Worker,
+)
 from seawall.model import Outcome
 from seawall.store import open_store
 from tests.life.world import eventually
@@ -212,3 +220,66 @@ def test_a_lifespan_that_opens_nothing_leaves_the_file_to_the_callers_own_connec
         assert (tmp_path / "jobs.db").exists()
     with pytest.raises(ConfigurationError, match="a worker needs the store"):
         lifespan(app, opens=False, worker=True)
+
+
+def test_an_owner_sends_a_failed_job_again_while_what_it_needs_is_there(url, tmp_path):
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+
+    from seawall.fastapi import handle_errors, router
+    from tests.sync.web import signed_in
+
+    app, source = Seawall(url), tmp_path / "a.pdf"
+
+    @app.task(policy="sample-filter")
+    def read(path: str) -> str:
+        raise FaultError("INVALID_INPUT", "no good")
+
+    @read.retry_when
+    def is_there(path: str) -> bool | str:
+        return source.exists() or "the file is gone"
+
+    api = FastAPI()
+    handle_errors(api)
+    api.include_router(router(app, owner=signed_in, prefix="/api/jobs", retry=True))
+    job = read.using(owner="ann").enqueue("a.pdf")
+    assert job.arguments() == {"path": "a.pdf"}
+    place, ann = f"/api/jobs/{job.id}/retry", {"x-user": "ann"}
+    client = TestClient(api)
+    told = client.post(place, headers=ann)
+    assert (told.status_code, told.json()["code"]) == (409, "NOT_FAILED")
+    Worker(app, drain=True).run()
+    assert client.post(place, headers={"x-user": "bob"}).status_code == 404
+    told = client.post(place, headers=ann)
+    assert (told.status_code, told.json()["code"]) == (409, "PRECONDITION_FAILED")
+    assert told.json()["title"] == f"job {job.id}: the file is gone" == app.retry_refusal(job.id)
+    source.touch()
+    assert app.retry_refusal(job.id) is None
+    told = client.post(place, headers=ann)
+    assert (told.status_code, told.json()) == (200, {"id": job.id, "state": "queued"})
+    assert (job.job().cycle, job.job().last_fault) == (1, None)
+    app.close()
+
+
+def test_without_being_asked_for_there_is_no_way_to_retry(client, app):
+    job = app.tasks["ask"].using(owner="ann").enqueue("http://127.0.0.1:1")
+    assert client.post(f"/jobs/{job.id}/retry").status_code in (404, 405)
+
+
+def test_a_fault_that_a_route_raises_is_answered_by_its_public_code():
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+
+    from seawall.fastapi import handle_errors
+
+    api = FastAPI()
+    handle_errors(api, codes=CONVERTER_CODES)
+
+    @api.post("/files")
+    def files() -> None:
+        raise FaultError("INVALID_INPUT", f"no PDF, but {SECRET}", detail="NOT_PDF")
+
+    told = TestClient(api).post("/files")
+    assert (told.status_code, told.json()["code"]) == (415, "NOT_PDF")
+    assert told.json()["title"] == "This file is not a PDF."
+    assert SECRET not in told.text

@@ -16,6 +16,7 @@ from seawall import (
     Skip,
     Snooze,
     State,
+    classifier,
     current_job,
 )
 from seawall.current import LARGEST_CAPTURE
@@ -338,6 +339,19 @@ def test_the_applications_own_classifier_comes_first(app, world):
     job = app.task(name="t")(raising(KeyError("x"))).enqueue()
     world.drain()
     assert job.job().last_fault.code is FaultCode.CONFIG_MISSING
+
+
+def test_a_classifier_for_the_whole_process_is_asked_after_the_applications_own(
+    app, world, monkeypatch
+):
+    monkeypatch.setattr("seawall.decisions.classify.CLASSIFIER._own", {})
+    classifier(KeyError, ValueError)(lambda error: FaultCode.NOT_READY)
+    app.classifier.register(ValueError)(lambda error: FaultCode.CONFIG_MISSING)
+    one = app.task(name="one", policy="sample-filter")(raising(KeyError("x"))).enqueue()
+    two = app.task(name="two", policy="sample-filter")(raising(ValueError("x"))).enqueue()
+    world.drain()
+    assert one.job().last_fault.code is FaultCode.NOT_READY
+    assert two.job().last_fault.code is FaultCode.CONFIG_MISSING
 
 
 def test_a_classifier_of_one_application_says_nothing_in_another(app, world):

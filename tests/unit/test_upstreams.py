@@ -85,6 +85,7 @@ def test_one_that_is_well_says_what_waits_and_how_its_calls_went(world, app):
     )
     found = app.upstreams.get("openai")
     assert (found.phase, found.forced, found.held_until, found.share) == ("closed", None, None, 1.0)
+    assert not found.is_held
     assert (found.waiting, found.later, found.running) == (1, 1, 1)
     assert (found.calls, found.failures, found.mean_seconds) == (40, 3, 2.0)
     now = world.now.timestamp()
@@ -111,6 +112,7 @@ def test_one_that_its_breaker_holds_says_why_and_for_how_long(world, app):
     decided(world, "openai", failing)
     found = app.upstreams.get("openai")
     assert (found.phase, found.forced, found.share) == ("open", None, 0.0)
+    assert found.is_held
     assert found.held_until == world.now + timedelta(hours=1)
     assert (found.reason, found.forced_until) == (gates.FAILING, None)
     world.clock.advance(3_600)
@@ -147,6 +149,7 @@ def test_what_is_held_without_an_end_is_held_until_it_is_resumed(world, app):
     world.clock.advance(86_400 * 365)
     found = app.upstreams.get("openai")
     assert (found.forced, found.forced_until, found.held_until) == ("open", None, None)
+    assert found.is_held
     assert app.upstreams.resume("openai")
     found = app.upstreams.get("openai")
     assert (found.forced, found.reason, round(found.share, 3)) == (None, "", 0.1)

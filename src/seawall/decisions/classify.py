@@ -47,10 +47,11 @@ Validating = Literal["output", "input"]
 
 
 class Classifier:
-    """A set of classifiers: an application's own on top of the built-in table."""
+    """A set of classifiers on top of the built-in table, and on top of another set where given."""
 
-    def __init__(self) -> None:
+    def __init__(self, beneath: "Classifier | None" = None) -> None:
         self._own: dict[str, Own] = {}
+        self._beneath = beneath
 
     def register(self, *classes: str | type[BaseException]) -> Callable[[OwnT], OwnT]:
         """Decorate the function that judges these exceptions and their subclasses.
@@ -95,7 +96,7 @@ class Classifier:
             return exc
         if not isinstance(exc, BaseException):
             return Fault(FaultCode.UNKNOWN, f"not an exception: {_kind(exc)}")
-        if isinstance(exc, BaseExceptionGroup) and not self._own.keys() & set(_kinds(exc)):
+        if isinstance(exc, BaseExceptionGroup) and not any(map(self.registered_for, _kinds(exc))):
             return self._of_group(exc, validating, now)
         path: list[_Link] = []
         best: _Link | None = None
@@ -138,13 +139,18 @@ class Classifier:
         """What the application's classifiers say, and what is wrong with them, if anything."""
         complaint = None
         for kind in kinds:
-            own = self._own.get(kind)
-            if own is None:
-                continue
-            opinion, complaint = _opinion(own, exc)
-            if opinion is not None:
-                return opinion if isinstance(opinion, Fault) else Reading(opinion), None
+            for own in self.registered_for(kind):
+                opinion, wrong = _opinion(own, exc)
+                complaint = complaint or wrong
+                if opinion is not None:
+                    return opinion if isinstance(opinion, Fault) else Reading(opinion), None
         return None, complaint
+
+    def registered_for(self, kind: str) -> "tuple[Own, ...]":
+        """Those for this kind of exception: its own first, then that of the set beneath."""
+        own = self._own.get(kind)
+        beneath = () if self._beneath is None else self._beneath.registered_for(kind)
+        return beneath if own is None else (own, *beneath)
 
     def _of_group(
         self, group: BaseExceptionGroup[BaseException], validating: Validating, now: datetime | None

@@ -1,0 +1,1 @@
+"""Metadata from one media server to another that is often down, or has not scanned the file yet."""
