@@ -12,19 +12,21 @@ import subprocess
 import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx
 import obstore
 from obstore.store import S3Store
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 GRACE_SECONDS = 10.0
 BUCKET = "examples"
 _KEYS = ("examples", "for-examples-only-2718281828")
 _PARTS = ("master", "volume", "filer", "s3")
+
+Running: TypeAlias = AbstractContextManager["subprocess.Popen[bytes]"]
 
 
 class Model:

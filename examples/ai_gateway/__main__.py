@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from examples import peers
-from examples.ai_gateway.app import app
+from seawall import Seawall
 
 LOGGING = Path(__file__).with_name("logging.json")
 SHOWN = ("request_id", "ai_code", "attempt", "max_attempts", "delay_ms")
@@ -28,7 +28,6 @@ def main() -> None:
         model = block.enter_context(peers.model(folder))
         environ = {**model.environ, "SEAWALL_URL": f"sqlite:///{folder / 'jobs.db'}"}
         os.environ.update(environ)
-        app.configure(url=environ["SEAWALL_URL"])
         (port,) = peers.free_ports(1)
         url = f"http://127.0.0.1:{port}"
         title("1. The gateway, and a worker beside it")
@@ -37,21 +36,20 @@ def main() -> None:
             tell(Story(client, model))
         title("5. What the log says of each retry")
         tell_log(folder, environ)
-        app.close()
 
 
 def started(block: ExitStack, folder: Path, port: int) -> None:
     """The two processes of a small deployment."""
-    web = ["examples.ai_gateway.api:api", "--port", str(port), "--log-config", str(LOGGING)]
-    print("$ uvicorn", *web[:3], "&")
-    command = [sys.executable, "-m", "uvicorn", *web]
-    block.enter_context(
-        peers.running(command, folder / "gateway.log", f"http://127.0.0.1:{port}/openapi.json")
-    )
     worker = ["worker", "--app", "examples.ai_gateway.app:app"]
     print("$ seawall", *worker, "&")
     command = [sys.executable, "-m", "seawall", *worker]
     block.enter_context(peers.running(command, folder / "worker.log"))
+    web = ["examples.ai_gateway.api:api", "--port", str(port), "--log-config", str(LOGGING)]
+    print("$ uvicorn", *web[:3], "&", flush=True)
+    command = [sys.executable, "-m", "uvicorn", *web]
+    block.enter_context(
+        peers.running(command, folder / "gateway.log", f"http://127.0.0.1:{port}/openapi.json")
+    )
 
 
 class Story:
@@ -125,7 +123,7 @@ def tell_log(folder: Path, environ: dict[str, str]) -> None:
             print("  ", *(f"{name}={fields[name]}" for name in SHOWN))
     if any(value in logs for name, value in environ.items() if name.endswith("KEY")):
         raise SystemExit("A key stands in the log.")
-    books = app.verify()
+    books = Seawall(environ["SEAWALL_URL"]).verify()
     print("No key stands in the log.", "The books balance." if books.ok else books)
     if not books.ok:
         raise SystemExit(1)

@@ -33,7 +33,7 @@ max_attempts = 4
 counts = false
 backoff = { curve = "schedule", schedule_seconds = [0.3, 1.2, 4.8], jitter = "proportional" }
 """
-WORKER = ("worker", "--app", "examples.llm_reports.app:app", "--concurrency", "4", "--drain")
+WORKER = ("worker", "--app", "examples.llm_reports.app:app", "--concurrency", "4")
 
 
 def main() -> None:
@@ -77,13 +77,19 @@ def tell(folder: Path, model: peers.Model) -> None:
     print("It fails twice (503), throttles once (429), and two of its answers are no reports.")
     title("3. Work; half-way the worker is killed")
     run = reports.run([*GOOD, *BAD], name="story", failure_budget=None)
-    worked(run, folder, kill=True)
-    title("4. What failed waits for people, each with one line")
-    tell_failures()
-    title("5. Mend: ask the model again, from that stage on, for those whose answer was no report")
-    again = app.redrive(fault="INVALID_RESPONSE", from_stage="ask", task="reports")
-    print(f"{again.sent} jobs are sent again.")
-    worked(run, folder)
+    with at_work(folder) as worker:
+        peers.until(lambda: run.view().succeeded >= len(GOOD) // 4, "the first reports")
+        worker.kill()
+        print(f"$ kill -9 {worker.pid}")
+    with at_work(folder):
+        view = run.wait(peers.PATIENCE_SECONDS, live=False)
+        print(f"{view.succeeded} reports, {view.failed} documents failed.")
+        title("4. What failed waits for people, each with one line")
+        tell_failures()
+        title("5. Mend: ask the model again, from that stage on, where its answer was no report")
+        again = app.redrive(fault="INVALID_RESPONSE", from_stage="ask", task="reports")
+        print(f"{again.sent} jobs are sent again.")
+        peers.until(lambda: run.view().succeeded == len(GOOD), "the last reports")
     title("6. What came of it")
     tell_end(run, model)
 
@@ -98,22 +104,10 @@ def put_documents() -> None:
     objects.write("inbox/torn.md.json", b'{"title": "A no')
 
 
-def worked(run: Run, folder: Path, *, kill: bool = False) -> None:
-    """Let a worker go through it; where it is killed, a second one goes on."""
-    command = [sys.executable, "-m", "seawall", *WORKER]
-    print("$ seawall", *WORKER)
-    with peers.running(command, folder / "worker.log") as worker:
-        if kill:
-            peers.until(lambda: run.view().succeeded >= len(GOOD) // 4, "the first reports")
-            worker.kill()
-            print(f"$ kill -9 {worker.pid}")
-        else:
-            worker.wait(peers.PATIENCE_SECONDS)
-    if kill:
-        worked(run, folder)
-        return
-    view = run.view()
-    print(f"{view.succeeded} reports, {view.failed} documents failed.")
+def at_work(folder: Path) -> peers.Running:
+    """A worker, in a process of its own."""
+    print("$ seawall", *WORKER, flush=True)
+    return peers.running([sys.executable, "-m", "seawall", *WORKER], folder / "worker.log")
 
 
 def tell_failures() -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 from seawall import Seawall
 
 ROOT = Path(__file__).parents[2]
-OURS = ("SEAWALL_", "OPENAI_", "ANTHROPIC_", "GATEWAY_")
+OURS = ("SEAWALL_", "OPENAI_", "ANTHROPIC_", "GATEWAY_", "PYTHONDONTWRITEBYTECODE")
 
 
 def test_its_one_command_tells_the_story_with_real_processes(tmp_path):
     ours = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     folder = tmp_path / "here"
+    ours["PYTHONPYCACHEPREFIX"] = str(tmp_path / "cache")  # compiled once for all its processes
     done = subprocess.run(
         [sys.executable, "-m", "examples.ai_gateway", "--folder", folder],
         cwd=ROOT, env=ours, capture_output=True, text=True, timeout=300, check=False,
