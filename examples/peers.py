@@ -21,7 +21,7 @@ import obstore
 from obstore.store import S3Store
 
 PATIENCE_SECONDS = 180.0
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 5.0
 BUCKET = "examples"
 _KEYS = ("examples", "for-examples-only-2718281828")
 _PARTS = ("master", "volume", "filer", "s3")
