@@ -7,7 +7,7 @@ SYNC   := $(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python req
 LOCK   := $(BIN)/uv --system-certs pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check tests format lock bench docs simulations pictures schema clean
+.PHONY: help setup demo example test check tests format lock bench docs simulations pictures schema clean
 
 help:  ## list these commands
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,10 @@ setup: .venv/.fresh  ## build .venv with everything (does nothing when it is fre
 
 demo: setup  ## see it work, in a few seconds
 	@$(BIN)/seawall demo
+
+NAME ?= llm_reports
+example: setup  ## play an example, such as make example NAME=converter (docs/examples has them all)
+	@$(BIN)/python -m examples.$(NAME)
 
 test: check tests  ## everything that must pass: lint, types, import contracts, tests
 

@@ -65,12 +65,14 @@ if TYPE_CHECKING:
     from seawall.letters import Dismissed
     from seawall.model import Attempt, Job, Outcome, Usage
     from seawall.pipelines import Pipeline, stage
+    from seawall.rates import Rates
     from seawall.redriving import Redriven
     from seawall.runs import Run
     from seawall.standings import RunView, StageView
     from seawall.states import State
     from seawall.store import (
         DeadLetter,
+        Evidence,
         LetterGroup,
         LetterGroups,
         LetterPage,
@@ -101,6 +103,7 @@ _HOMES = {
     "DeadLetter": "store",
     "Dismissed": "letters",
     "Done": "answers",
+    "Evidence": "store",
     "Fail": "decisions.policy",
     "Failed": "answers",
     "Fault": "faults",
@@ -130,6 +133,7 @@ _HOMES = {
     "PolicyError": "errors",
     "PublicFault": "decisions.public",
     "PublicMap": "decisions.public",
+    "Rates": "rates",
     "Redriven": "redriving",
     "Retry": "decisions.policy",
     "RetryBudget": "decisions.budget",
@@ -188,6 +192,7 @@ __all__ = [
     "DeadLetter",
     "Dismissed",
     "Done",
+    "Evidence",
     "Fail",
     "Failed",
     "Fault",
@@ -217,6 +222,7 @@ __all__ = [
     "PolicyError",
     "PublicFault",
     "PublicMap",
+    "Rates",
     "Redriven",
     "Retry",
     "RetryBudget",

@@ -26,7 +26,7 @@ from seawall.states import FINISHED, State
 
 if TYPE_CHECKING:
     from seawall.app import Seawall
-    from seawall.store import Progress
+    from seawall.store import Evidence, Progress
 
 R = TypeVar("R")
 
@@ -85,6 +85,14 @@ class JobHandle(Generic[R]):
     def attempts(self) -> list[Attempt]:
         """Its history, oldest first."""
         return self._app.store.attempts(self.id)
+
+    def evidence(self, seq: int | None = None) -> "Evidence | None":
+        """What an attempt left for people to review, by default the last one: where it broke, and
+        what the upstream really said. None where it left nothing.
+        """
+        if seq is None:
+            seq = max((each.seq for each in self.attempts()), default=0)
+        return self._app.store.evidence(self.id, seq)
 
     def progress(self) -> "Progress | None":
         """How far it said it had come."""

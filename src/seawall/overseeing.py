@@ -23,6 +23,7 @@ from seawall.finding import (
 )
 from seawall.mending import Mending
 from seawall.model import Job
+from seawall.rates import Rates, rates_of
 from seawall.redriving import Redriven
 from seawall.retrying import refusal
 from seawall.runs import Run
@@ -175,6 +176,13 @@ class Overseeing(Mending):
         if self.artifacts is None:
             raise ConfigurationError("there are no artifacts: artifacts_url is not set")
         return sweep(self.store, self.artifacts, dry_run=dry_run)
+
+    def rates(self, task: str | None = None) -> Rates:
+        """How well it goes: retry rate, final failure rate, mean time to success and their kin.
+
+        Of that task's or pipeline's jobs, or of all, over all time.
+        """
+        return rates_of(self.store.totals(), task)
 
     def verify(self) -> Verification:
         """Prove that no job was lost and that every rule of the ledger holds. Reads only."""

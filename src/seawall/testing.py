@@ -32,6 +32,7 @@ from seawall.decisions import gate_text
 from seawall.errors import SeawallError
 from seawall.execute import End, Stop, Work, begun, carry_out
 from seawall.store import Claim, Progress, Result, Store, Wanted, open_store
+from seawall.telemetry import emit
 from seawall.worker.core import Core
 from seawall.worker.events import Action, Ended, Event, Halted, Start, Turn, Turned, Woken
 from seawall.worker.runner import awaited, called, without_waiting
@@ -191,6 +192,8 @@ class World:
         work.current.worker = _ME
         alone = work.task.is_async
         end = _on_a_loop(work) if alone else without_waiting(carry_out(work, called))
+        for event in end.events:
+            emit(event)
         if end.span is not None:
             end.span.tell()
         if (said := work.current.said.progress) is not None:

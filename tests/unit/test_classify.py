@@ -759,3 +759,15 @@ def test_our_own_configuration_errors_are_missing_configuration():
 )
 def test_only_what_passes_is_temporary_trouble(number, code):
     assert classify(OSError(number, "words")).code is code
+
+
+@pytest.mark.parametrize(
+    "footnote",
+    [
+        '\n\nDebug source:\nGeneric {\n    store: "S3",\n}',
+        "\n[SQL: UPDATE people SET name = ?]\n[parameters: ('Ann',)]\n(Background on this error at: u)",
+        "\n(Background on this error at: https://sqlalche.me/e/21/e3q8)",
+    ],
+)
+def test_what_a_client_adds_for_its_own_developers_is_no_part_of_the_line(footnote):
+    assert classify(RuntimeError(f"it is away{footnote}")).message == "RuntimeError: it is away"

@@ -10,6 +10,7 @@ import pytest
 import seawall.testing
 from seawall import (
     Backoff,
+    FaultError,
     Outcome,
     Policy,
     RetryBudget,
@@ -338,3 +339,16 @@ def test_progress_is_kept_as_a_worker_keeps_it(app):
         world.drain()
         kept = job.progress()
         assert (kept.done, kept.total, kept.message) == (3.0, 4.0, "nearly")
+
+
+def test_what_a_worker_would_log_is_logged(app, caplog):
+    @app.task(policy="ai-worker")
+    def ask() -> None:
+        raise FaultError("TIMEOUT", "no answer in time")
+
+    with in_memory(app) as world:
+        ask.using(request_id="r-7").enqueue()
+        world.drain()
+    said = [each.seawall for each in caplog.records if each.name == "seawall"]
+    # Warnings at least, as nobody asked for more; the caller's own id is on each.
+    assert [(each["event"], each["request_id"]) for each in said] == [("gave_up", "r-7")]

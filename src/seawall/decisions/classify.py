@@ -19,7 +19,15 @@ from itertools import islice
 from typing import Literal, TypeVar
 
 from seawall.decisions.clients import CLIENTS, DATA_ERRORS
-from seawall.decisions.facts import SAYS_NOTHING, Facts, attribute, facts_of, text_of, told_by
+from seawall.decisions.facts import (
+    SAYS_NOTHING,
+    Facts,
+    attribute,
+    facts_of,
+    said_by,
+    text_of,
+    told_by,
+)
 from seawall.decisions.matching import class_name, short_name
 from seawall.decisions.readers import TO_ANY_CAUSE, Reading, by_attributes
 from seawall.errors import FaultError
@@ -191,7 +199,7 @@ class _Link:
 
     @property
     def said(self) -> str:
-        words = f"{_kind(self.error)}: {self.facts.text or told_by(self.error) or 'no message'}"
+        words = f"{_kind(self.error)}: {self.facts.text or said_by(self.error) or 'no message'}"
         return words if self.complaint is None else f"[{self.complaint}] {words}"
 
 

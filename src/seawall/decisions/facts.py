@@ -17,6 +17,8 @@ from seawall.decisions.retry_after import header_fields, hint_in, parsed_json
 MOST_WORDS = 50
 LONGEST_TEXT = 8_000
 _HTTPX_FOOTNOTE = "\nFor more information check"
+_FOOTNOTES = ("\n\nDebug source:", "\n[SQL: ", "\n(Background on this error at")
+"""What obstore and SQLAlchemy add for whoever debugs them: structures, statements, parameters."""
 
 _REQUEST_ID_HEADERS = (
     "x-request-id", "request-id", "x-amzn-requestid", "x-amz-request-id", "x-ms-request-id",
@@ -45,6 +47,14 @@ def told_by(exc: object) -> str:
         return str(exc)[:LONGEST_TEXT].partition(_HTTPX_FOOTNOTE)[0]
     except Exception:  # noqa: BLE001 - __str__ may raise anything
         return ""
+
+
+def said_by(exc: object) -> str:
+    """What the exception says to people, without what its client adds for its own developers."""
+    said = told_by(exc)
+    for footnote in _FOOTNOTES:
+        said = said.partition(footnote)[0]
+    return said
 
 
 def status_of(exc: object) -> int | None:
