@@ -110,7 +110,8 @@ class Careless:
         held.callback(self.receiver.down)
         self.app = Seawall(url, webhook_allow="127.0.0.1")
         held.callback(self.app.close)
-        for name in ("llm", "gateway", "https://api.example/v1"):  # called whatever happens: each fault is to be heard
+        # Called whatever happens: each fault is to be heard.
+        for name in ("llm", "gateway", "https://api.example/v1"):
             self.app.upstreams.force(name, "closed")
         self.secret = self.app.webhooks.create(
             f"{self.receiver.url}?token={PLANTED['hook']}",
