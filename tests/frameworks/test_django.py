@@ -84,7 +84,10 @@ except RuntimeError:
     pass
 from shop.elsewhere import found_by_its_path
 found = found_by_its_path.enqueue()
-more = [tasks.broken.enqueue(), tasks.who_am_i.enqueue()]
+from opentelemetry import trace
+within = trace.NonRecordingSpan(trace.SpanContext(7, 7, is_remote=True))
+with trace.use_span(within):
+    more = [tasks.broken.enqueue(), tasks.asks_from_its_own_process.enqueue()]
 print(json.dumps([kept.id, gone.id, found.id, *(each.id for each in more)]))
 """
 TELL = """
@@ -105,11 +108,18 @@ def seawall(*words):
         call_command("seawall", *words)
     return said.getvalue()
 
+from seawall.django import application
+asked = {ids!r}[-1]
+(job,) = application().jobs(key=asked)
+(child,) = application().jobs(key=default_task_backend.get_result(asked).return_value)
+
 (letter,) = json.loads(seawall("dead", "--json"))
 number = str(letter["job_id"])
 print(json.dumps({{
     "results": [status(id) for id in {ids!r}],
     "orders": sorted(tasks.Order.objects.values_list("number", "confirmed")),
+    "is_its_child": child.parent == job.id,
+    "trace": application().store.trace(child.id),
     "jobs": [job["task"] for job in json.loads(seawall("jobs", "--json"))],
     "why": seawall("why", number),
     "retry": seawall("retry", number),
@@ -132,6 +142,8 @@ def test_what_is_committed_is_run_by_other_processes(project, tmp_path):
     assert told["results"] == ["SUCCESSFUL", None, "SUCCESSFUL", "FAILED", "SUCCESSFUL"]
     assert told["orders"] == ([[1, 1]] if project.direct else [[1, 1], [3, 1]])
     assert {"shop.tasks.confirm", "shop.elsewhere.found_by_its_path"} <= set(told["jobs"])
+    assert told["is_its_child"]
+    assert told["trace"].startswith(f"00-{7:032x}-{7:016x}-")
     assert "does not retry" in told["why"]
     assert "No job is lost" in told["verify"]
     assert "up to date" in told["migrate"]

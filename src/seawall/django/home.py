@@ -21,16 +21,16 @@ from django.tasks.exceptions import TaskResultDoesNotExist
 from django.utils.module_loading import autodiscover_modules
 
 from seawall.app import Seawall
-from seawall.current import maybe_current_job
 from seawall.django import outbox, results, running
 from seawall.django.address import Place, place_of
 from seawall.django.options import said_of
 from seawall.errors import ArgumentsError, ConfigurationError, SeawallError
 from seawall.model import NewJob
+from seawall.queue import as_asked, asking_for
 from seawall.store import Filter, Taken, lasts
 from seawall.store.inspect import open_as_is
 from seawall.store.reading import Reading
-from seawall.tasks import Options, Task
+from seawall.tasks import Options, Request, Task
 
 APP = "seawall.django"
 _OURS = ("url", "database", "config", "policies", "upstreams", "modules")
@@ -191,8 +191,15 @@ class Home:
     # --- asking -------------------------------------------------------------------------------
 
     def enqueue(self, result: Any) -> None:
-        """Write the job down: now, or with the transaction that is open."""
-        job = self._new_job(result)
+        """Write the job down: now, or with the transaction that is open; in the trace that is."""
+        request = self._request(result)
+        with asking_for(request) as traced:
+            elsewhere = not running.runs_at(self)
+            (job,) = as_asked([request.new_job()], traced.trace, elsewhere=elsewhere)
+            traced.of(self._written(job))
+
+    def _written(self, job: NewJob) -> int | None:
+        """The number of the job; None where it is not in the store yet."""
         connection = connections[self.place.database]
         open_by_hand = connection.connection is not None and not connection.autocommit
         if not (connection.in_atomic_block or open_by_hand):
@@ -202,22 +209,21 @@ class Home:
         else:
             need_installed()
             outbox.put(self, job)
-            return
+            return None
         if answer.taken is not Taken.CREATED:
             raise ArgumentsError(f"{job.lane.task}: {answer.reason or 'it was not taken'}")
+        return answer.job_id
 
-    def _new_job(self, result: Any) -> NewJob:
+    def _request(self, result: Any) -> Request[Any]:
         task = result.task
-        current = maybe_current_job()
         options = Options(
             queue=task.queue_name,
             priority=int(task.priority),
             run_after=results.aware(task.run_after),
             key=result.id,
-            request_id=None if current is None else current.request_id,
         )
         envelope = results.envelope_of(result)
-        return self.task(task.module_path).request(options, (), dict(envelope)).new_job()
+        return self.task(task.module_path).request(options, (), dict(envelope))
 
     # --- results ------------------------------------------------------------------------------
 

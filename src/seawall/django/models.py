@@ -8,6 +8,8 @@ from typing import ClassVar
 
 from django.db import models
 
+from seawall.model import LONGEST_TRACE
+
 
 class Outbox(models.Model):
     """A job whose transaction is open, or has committed a moment ago."""
@@ -20,6 +22,9 @@ class Outbox(models.Model):
     priority = models.IntegerField()
     run_after = models.DateTimeField(null=True)
     request_id = models.CharField(max_length=200, blank=True)
+    trace = models.CharField(max_length=LONGEST_TRACE, blank=True)
+    parent = models.BigIntegerField(null=True)
+    """The job whose task asked for it."""
     arguments = models.TextField()
     refused = models.CharField(max_length=200, blank=True)
     """Why the store would not take it."""

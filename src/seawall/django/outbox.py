@@ -36,6 +36,8 @@ def put(home: "Home", job: NewJob) -> None:
         priority=job.lane.priority,
         run_after=results.shown(job.run_after),
         request_id=job.request_id or "",
+        trace=job.trace or "",
+        parent=job.parent,
         arguments=job.arguments,
     )
 
@@ -92,6 +94,8 @@ def _job(row: "Outbox") -> NewJob:
         key=str(row.result),
         run_after=results.aware(row.run_after),
         request_id=row.request_id or None,
+        trace=row.trace or None,
+        parent=row.parent,
     )
 
 

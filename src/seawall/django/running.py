@@ -13,6 +13,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 HOME_OF_ISOLATED = "seawall.django.isolated"
 """Where a process of its own finds what it is to run."""
+
+_AT: "ContextVar[Home | None]" = ContextVar("seawall_django_home", default=None)
+"""Whose job it is that this code works on."""
 
 
 def handler(home: "Home", task: Any) -> Callable[..., Any]:
@@ -86,8 +90,22 @@ def _envelope(
     }
 
 
+def runs_at(home: "Home") -> bool:
+    """Whether this code works on a job of that backend."""
+    return _AT.get() is home
+
+
+@contextmanager
+def _at(home: "Home") -> Iterator[None]:
+    token = _AT.set(home)
+    try:
+        yield
+    finally:
+        _AT.reset(token)
+
+
 def _called(home: "Home", task: Any, envelope: Envelope) -> Any:
-    with _tidy_connections(home):
+    with _at(home), _tidy_connections(home):
         result = _begun(home, envelope)
         task_started.send_robust(sender=home.kind, task_result=result)
         try:
@@ -100,20 +118,21 @@ def _called(home: "Home", task: Any, envelope: Envelope) -> Any:
 
 
 async def _awaited(home: "Home", task: Any, envelope: Envelope) -> Any:
-    async with ThreadSensitiveContext():
-        try:
-            result = await sync_to_async(_begun)(home, envelope)
-            await task_started.asend_robust(sender=home.kind, task_result=result)
+    with _at(home):
+        async with ThreadSensitiveContext():
             try:
-                given = (*_first(task, result), *result.args)
-                value = normalize_json(await task.func(*given, **result.kwargs))
-            except Skip:
-                await sync_to_async(_finished)(home, result, None)
-                raise
-            await sync_to_async(_finished)(home, result, value)
-            return value
-        finally:
-            await sync_to_async(connections.close_all)()
+                result = await sync_to_async(_begun)(home, envelope)
+                await task_started.asend_robust(sender=home.kind, task_result=result)
+                try:
+                    given = (*_first(task, result), *result.args)
+                    value = normalize_json(await task.func(*given, **result.kwargs))
+                except Skip:
+                    await sync_to_async(_finished)(home, result, None)
+                    raise
+                await sync_to_async(_finished)(home, result, value)
+                return value
+            finally:
+                await sync_to_async(connections.close_all)()
 
 
 def _begun(home: "Home", envelope: Envelope) -> Any:

@@ -57,6 +57,8 @@ class Migration(migrations.Migration):
                 ("priority", models.IntegerField()),
                 ("run_after", models.DateTimeField(null=True)),
                 ("request_id", models.CharField(blank=True, max_length=200)),
+                ("trace", models.CharField(blank=True, max_length=600)),
+                ("parent", models.BigIntegerField(null=True)),
                 ("arguments", models.TextField()),
                 ("refused", models.CharField(blank=True, max_length=200)),
             ],

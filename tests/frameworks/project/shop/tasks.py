@@ -1,10 +1,12 @@
 import os
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 from asgiref.sync import sync_to_async
 from django.db import connection, transaction
 from django.tasks import task
+from django.utils import timezone
 
 from seawall import Skip, Snooze, current_job
 from seawall.django import runs_with
@@ -110,6 +112,22 @@ def asks_for_more(number):
     except RuntimeError:
         pass
     return add.enqueue(number).id
+
+
+@task
+def asks_for_later(seconds):
+    return add.using(run_after=timezone.now() + timedelta(seconds=seconds)).enqueue(1).id
+
+
+@task
+def asks_elsewhere():
+    return add.using(backend="other").enqueue(1).id
+
+
+@task
+@runs_with(isolated=True)
+def asks_from_its_own_process():
+    return add.enqueue(1).id
 
 
 @task

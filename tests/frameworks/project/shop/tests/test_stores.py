@@ -17,6 +17,7 @@ from seawall.django.models import Outbox
 from seawall.store import lasts, open_store
 from shop import tasks
 from shop.models import Order
+from shop.tests.spans import Spans, within
 
 ON_POSTGRES = connection.vendor == "postgresql"
 
@@ -159,6 +160,21 @@ class Stores(Real):
         ):
             page = self.client.get(reverse("admin:seawall_job_change", args=(1,)))
         self.assertEqual((page.status_code, page.content), (503, b"x"))
+
+
+class Traces(Real):
+    def test_a_request_its_task_and_what_that_asks_for_are_one_trace(self):
+        with Spans() as spans:
+            with within("web"):
+                asked = self.client.get("/orders/7/more").content.decode()
+            self.worked()
+        web = ["process shop.tasks.asks_for_more", "enqueue shop.tasks.asks_for_more", "web"]
+        for child in ("shop.tasks.add", "shop.tasks.confirm"):  # at once, and with a transaction
+            self.assertEqual(spans.above(f"process {child}"), [f"enqueue {child}", *web])
+        self.assertEqual(len(spans.traces()), 1)
+        (job,) = application().jobs(key=asked)
+        children = application().store.children(job.id)
+        self.assertEqual({each.task for each in children}, {"shop.tasks.add", "shop.tasks.confirm"})
 
 
 class Direct(Real):
