@@ -6,6 +6,7 @@ and whole processes are: migrations, commands, workers, and one that dies after 
 
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -151,8 +152,8 @@ def test_what_is_committed_is_run_by_other_processes(project, tmp_path):
 
 DIE_AFTER_THE_COMMIT = """
 from django.db import transaction
-from seawall.django import outbox
-outbox.moved = lambda *_: os._exit(9)
+from seawall.django import waiting
+waiting.moved = lambda *_: os._exit(9)
 with transaction.atomic():
     tasks.Order.objects.create(number=3)
     tasks.confirm.enqueue(3)
@@ -166,6 +167,18 @@ def test_a_mistake_is_one_line(tmp_path):
         "CommandError: --backend: TASKS has no 'none' of seawall's; there is: default"
     )
     assert "worker" in project.seawall("--settings", "shop.settings").stdout
+
+
+def test_a_store_in_the_file_of_the_database_is_refused_and_not_made(tmp_path):
+    project = Project(tmp_path, {"SHOP_URL": f"sqlite:///{tmp_path}/db.sqlite3"})
+    for words, said in ((["migrate"], "seawall.E005"), (["migrate", "--skip-checks"], "")):
+        done = project.run(*words, code=1)
+        assert said in done.stderr
+        assert "DATABASES['default'] are in one file" in done.stderr
+        assert "Traceback" not in done.stderr
+        with sqlite3.connect(tmp_path / "db.sqlite3") as database:
+            names = [row[0] for row in database.execute("SELECT name FROM sqlite_master")]
+        assert "seawall_job" not in names
 
 
 def test_an_older_django_is_told_what_is_needed():

@@ -21,8 +21,8 @@ from django.tasks.exceptions import TaskResultDoesNotExist
 from django.utils.module_loading import autodiscover_modules
 
 from seawall.app import Seawall
-from seawall.django import outbox, results, running
-from seawall.django.address import Place, place_of
+from seawall.django import results, running, waiting
+from seawall.django.address import Place, need_a_file_of_its_own, place_of
 from seawall.django.options import said_of
 from seawall.errors import ArgumentsError, ConfigurationError, SeawallError
 from seawall.model import NewJob
@@ -61,6 +61,7 @@ def home_of(alias: str) -> "Home":
         if found is None or found.made_of != (place, options):
             if found is not None:
                 found.app.close()
+            need_a_file_of_its_own(alias, place)  # whoever skips checks is not to pay with a file
             found = _HOMES[alias] = Home(alias, place, options)
         return found
 
@@ -134,7 +135,7 @@ class Home:
             raise ConfigurationError(f"TASKS[{alias!r}]: {error}") from None
         running.tell_of_failures(self)
         if not place.direct:
-            self.app.chores[f"outbox {alias}"] = (SWEEP_SECONDS, lambda: outbox.swept(self))
+            self.app.chores[f"waiting {alias}"] = (SWEEP_SECONDS, lambda: waiting.swept(self))
 
     # --- tasks --------------------------------------------------------------------------------
 
@@ -175,13 +176,13 @@ class Home:
             import_module(module)
         if getattr(settings, "ROOT_URLCONF", None):
             import_module(settings.ROOT_URLCONF)
-        for path in self._waiting():
+        for path in self._queued():
             with suppress(Exception):  # whoever has no such task leaves it to others
                 results.task_at(path)
         for path in sorted(results.tasks):
             self.task(path)
 
-    def _waiting(self) -> set[str]:
+    def _queued(self) -> set[str]:
         if not lasts(self.place.url):
             return set()
         with suppress(SeawallError), open_as_is(self.app.settings.url) as store:
@@ -208,7 +209,7 @@ class Home:
             answer = self.app.store.enqueue_on(connection, [job])[0]
         else:
             need_installed()
-            outbox.put(self, job)
+            waiting.put(self, job)
             return None
         if answer.taken is not Taken.CREATED:
             raise ArgumentsError(f"{job.lane.task}: {answer.reason or 'it was not taken'}")
@@ -236,7 +237,7 @@ class Home:
         found = self._in_store(store, result_id)
         if found is None and not self.place.direct:
             # It may be moved between two looks, and is then in the store.
-            found = outbox.result(self, result_id) or self._in_store(store, result_id)
+            found = waiting.result(self, result_id) or self._in_store(store, result_id)
         if found is None:
             raise TaskResultDoesNotExist(result_id)
         return found

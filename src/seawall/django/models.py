@@ -1,6 +1,6 @@
 """What stands in the project's own database, and what stands for seawall's rows in its admin.
 
-`Outbox` is a table. `Job` and `DeadLetter` are none: jobs are where their store is, and these give
+`Waiting` is a table. `Job` and `DeadLetter` are none: jobs are where their store is, and these give
 the admin a name, an address and permissions for them.
 """
 
@@ -11,7 +11,7 @@ from django.db import models
 from seawall.model import LONGEST_TRACE
 
 
-class Outbox(models.Model):
+class Waiting(models.Model):
     """A job whose transaction is open, or has committed a moment ago."""
 
     backend = models.CharField(max_length=200)
@@ -30,6 +30,8 @@ class Outbox(models.Model):
     """Why the store would not take it."""
 
     class Meta:
+        db_table = "seawall_django_waiting"
+        """A name that no table of the store has, wherever that is."""
         default_permissions: ClassVar[tuple[str, ...]] = ()
 
     def __str__(self) -> str:

@@ -28,7 +28,7 @@ from seawall.store.values import MOST_ROWS
 
 if TYPE_CHECKING:
     from seawall.artifacts import Artifacts
-    from seawall.django.models import Outbox
+    from seawall.django.models import Waiting
     from seawall.store import Store
     from seawall.store.reading import Reading
 
@@ -128,7 +128,7 @@ def of_job(
     return result
 
 
-def of_outbox(row: "Outbox") -> Any:
+def of_waiting(row: "Waiting") -> Any:
     """What Django shows of a job that waits for the commit, or for being moved to the store."""
     envelope = json.loads(row.arguments)
     return _result(row.task, envelope, queue=row.queue, priority=row.priority)

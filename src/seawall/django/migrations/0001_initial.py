@@ -1,4 +1,4 @@
-"""The outbox, and what the admin knows jobs and dead letters by."""
+"""Jobs that wait for a commit, and what the admin knows jobs and dead letters by."""
 
 from typing import ClassVar
 
@@ -41,7 +41,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Outbox",
+            name="Waiting",
             fields=[
                 (
                     "id",
@@ -63,6 +63,7 @@ class Migration(migrations.Migration):
                 ("refused", models.CharField(blank=True, max_length=200)),
             ],
             options={
+                "db_table": "seawall_django_waiting",
                 "default_permissions": (),
             },
         ),

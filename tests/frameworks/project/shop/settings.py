@@ -59,6 +59,7 @@ else:
             "TEST": {"NAME": FOLDER / "test.sqlite3"},
         }
     }
+URL = {"url": os.environ["SHOP_URL"]} if "SHOP_URL" in os.environ else {}
 TASKS = {
     "default": {
         "BACKEND": "seawall.django.SeawallBackend",
@@ -68,6 +69,7 @@ TASKS = {
             "config": str(BASE_DIR / "seawall.toml"),
             "poll_seconds": 0.05,
             "lease_seconds": 2.0,
+            **URL,
         },
     }
 }

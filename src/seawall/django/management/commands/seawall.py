@@ -10,7 +10,7 @@ from django.db import connections
 from django.tasks import DEFAULT_TASK_BACKEND_ALIAS
 
 from seawall.cli import run
-from seawall.django import outbox
+from seawall.django import waiting
 from seawall.django.home import Home, aliases, home_of
 from seawall.errors import SeawallError
 from seawall.settings import PREFIX
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         try:
             home = home_of(_chosen(said["backend"]))
             if words[:1] == ["worker"] and not home.place.direct:
-                outbox.swept(home)
+                waiting.swept(home)
                 home.app.close()  # what the command says of settings comes before it is in use
         except SeawallError as error:
             raise CommandError(str(error)) from None

@@ -45,7 +45,7 @@ class Pages(TestCase):
         page = self.boss.get(reverse("admin:index"))
         self.assertContains(page, reverse(JOBS))
         self.assertContains(page, reverse(LETTERS))
-        self.assertNotContains(page, "outbox")
+        self.assertNotContains(page, "/seawall/waiting")
         self.assertNotContains(page, "/seawall/job/add")
 
     def test_jobs_are_listed_and_found(self):

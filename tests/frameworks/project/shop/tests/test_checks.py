@@ -1,13 +1,18 @@
 """What `manage.py check` says about TASKS, a line for each mistake."""
 
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from django.conf import settings
 from django.core.checks import run_checks
+from django.db import connections
 from django.test import SimpleTestCase, modify_settings, override_settings
 
 from seawall import Policy, Upstream
 from seawall.django import address, application, runs_with
+from seawall.errors import ConfigurationError
 from shop import tasks
 
 SEAWALL = "seawall.django.SeawallBackend"
@@ -16,6 +21,18 @@ SEAWALL = "seawall.django.SeawallBackend"
 def tasks_with(**options):
     chosen = {**settings.TASKS["default"]["OPTIONS"], **options}
     return override_settings(TASKS={"default": {"BACKEND": SEAWALL, "OPTIONS": chosen}})
+
+
+@contextmanager
+def database_at(name):
+    """Django has another database in that file, until the end of the block."""
+    given = {"ENGINE": "django.db.backends.sqlite3", "NAME": name}
+    connections.settings["other"] = connections.configure_settings({"default": given})["default"]
+    try:
+        yield
+    finally:
+        del connections["other"]
+        del connections.settings["other"]
 
 
 class Checks(SimpleTestCase):
@@ -57,6 +74,38 @@ class Checks(SimpleTestCase):
         with override_settings(TASKS=both), patch.object(address, "in_tests", lambda: False):
             (line,) = self.said()
         self.assertIn("seawall.E004", line)
+
+    def test_two_backends_in_one_file_by_two_paths(self):
+        files = ("sqlite:///jobs.db", f"sqlite:///{Path('jobs.db').absolute()}")
+        both = {
+            name: {"BACKEND": SEAWALL, "OPTIONS": {"url": url}}
+            for name, url in zip(("a", "default"), files, strict=True)
+        }
+        with override_settings(TASKS=both), patch.object(address, "in_tests", lambda: False):
+            (line,) = self.said()
+        self.assertIn("seawall.E004", line)
+
+    def test_a_store_in_a_file_of_djangos_own(self):
+        folder = Path(self.enterContext(TemporaryDirectory()))
+        own, link, hard = folder / "db.sqlite3", folder / "link", folder / "hard"
+        own.touch()
+        link.symlink_to(own)
+        hard.hardlink_to(own)
+        unmade = folder / "unmade"
+        self.enterContext(patch.object(address, "in_tests", lambda: False))
+        for name, path in (
+            (own, own), (str(own), link), (link, own), (own, hard), (unmade, unmade),
+            (f"file:{own}?mode=rwc", own), (unmade, folder / "x" / ".." / "unmade"),
+        ):  # fmt: skip
+            with self.subTest(name=name, path=path), database_at(name):
+                with tasks_with(url=f"sqlite:///{path}"):
+                    (line,) = self.said()
+                    self.assertIn("seawall.E005", line)
+                    self.assertIn("DATABASES['other']", line)
+                    with self.assertRaisesMessage(ConfigurationError, "DATABASES['other']"):
+                        application()
+                with tasks_with(url=f"sqlite:///{folder}/another"):
+                    self.assertEqual(self.said(), [])
 
     def test_policies_and_upstreams_may_be_given_in_python(self):
         mine = Policy(name="mine", max_attempts=7)

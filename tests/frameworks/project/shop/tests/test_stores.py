@@ -12,8 +12,8 @@ from django.test import TransactionTestCase
 from django.urls import reverse
 
 from seawall import Worker
-from seawall.django import address, application, home, outbox
-from seawall.django.models import Outbox
+from seawall.django import address, application, home, waiting
+from seawall.django.models import Waiting
 from seawall.store import lasts, open_store
 from shop import tasks
 from shop.models import Order
@@ -75,7 +75,7 @@ class Stores(Real):
             self.assertFalse(self.outside(result))
             self.assertEqual(default_task_backend.get_result(result.id), as_ready(result))
         self.assertTrue(self.outside(result))
-        self.assertFalse(Outbox.objects.exists())
+        self.assertFalse(Waiting.objects.exists())
         self.worked(result)
         self.assertEqual(Order.objects.get().confirmed, 1)
 
@@ -189,7 +189,7 @@ class Direct(Real):
             with connection.cursor() as cursor:
                 cursor.execute("SELECT count(*) FROM seawall.job_key WHERE key = %s", [result.id])
                 self.assertEqual(cursor.fetchone(), (1,))
-            self.assertFalse(Outbox.objects.exists())
+            self.assertFalse(Waiting.objects.exists())
             transaction.set_rollback(True)
         self.assertFalse(self.outside(result))
 
@@ -207,46 +207,46 @@ class Direct(Real):
                 tasks.add.enqueue(1)
 
 
-class InTheOutbox(Real):
+class WaitingForTheCommit(Real):
     def setUp(self):
         if ON_POSTGRES:
             self.skipTest("only where the database is not the store")
         super().setUp()
 
     def test_what_a_commit_left_behind_is_found_by_workers(self):
-        with patch.object(outbox, "moved", side_effect=OSError("the disk is gone")):
+        with patch.object(waiting, "moved", side_effect=OSError("the disk is gone")):
             with self.assertLogs("django.db.backends.base", "ERROR"), transaction.atomic():
                 result = tasks.add.enqueue(1)
             self.assertFalse(self.outside(result))
             result.refresh()
             self.assertEqual(result.status, TaskResultStatus.READY)
-        outbox.swept(home.home_of("default"))
+        waiting.swept(home.home_of("default"))
         self.worked(result)
         self.assertEqual(result.return_value, 1)
         self.assertEqual(tasks.calls, [(1, 0)])
 
     def test_moving_a_job_twice_makes_one(self):
-        with patch.object(outbox, "moved"), transaction.atomic():
+        with patch.object(waiting, "moved"), transaction.atomic():
             result = tasks.add.enqueue(1)
-        (row,) = Outbox.objects.all()
-        outbox.moved(home.home_of("default"))
+        (row,) = Waiting.objects.all()
+        waiting.moved(home.home_of("default"))
         row.pk = None
         row.save(force_insert=True)  # as if it had died before it could remove it
-        outbox.moved(home.home_of("default"))
-        self.assertFalse(Outbox.objects.exists())
+        waiting.moved(home.home_of("default"))
+        self.assertFalse(Waiting.objects.exists())
         self.worked(result)
         self.assertEqual(tasks.calls, [(1, 0)])
 
     def test_what_the_store_refuses_stays_and_holds_up_nothing(self):
         from seawall.store import Enqueued, Taken
 
-        with patch.object(outbox, "moved"), transaction.atomic():
+        with patch.object(waiting, "moved"), transaction.atomic():
             tasks.add.enqueue(1)
         with patch.object(
             type(application().store), "enqueue", lambda *_: [Enqueued(Taken.REFUSED, None, "no")]
         ):
-            self.assertEqual(outbox.moved(home.home_of("default")), 0)
-        self.assertEqual(Outbox.objects.get().refused, "no")
+            self.assertEqual(waiting.moved(home.home_of("default")), 0)
+        self.assertEqual(Waiting.objects.get().refused, "no")
         good = tasks.add.enqueue(2)
         self.worked(good)
         self.assertEqual(tasks.calls, [(2, 0)])

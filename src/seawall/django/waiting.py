@@ -18,7 +18,7 @@ from seawall.telemetry import UpkeepFailed, emit
 
 if TYPE_CHECKING:
     from seawall.django.home import Home
-    from seawall.django.models import Outbox
+    from seawall.django.models import Waiting
 
 MOST_MOVED = 500
 MOST_PAGES = 20
@@ -64,7 +64,7 @@ def moved(home: "Home", only: Sequence[str | None] | None = None) -> int:
         else:  # it stays, for people to look at, and is not tried again
             reason = answer.reason or f"its key is taken by job {answer.job_id}"
             _rows(home).filter(pk=row.pk).update(refused=reason[:200])
-            emit(UpkeepFailed(chore=f"outbox {home.alias}", message=f"{row.result}: {reason}"))
+            emit(UpkeepFailed(chore=f"waiting {home.alias}", message=f"{row.result}: {reason}"))
     _rows(home).filter(pk__in=there).delete()
     return len(there)
 
@@ -83,10 +83,10 @@ def swept(home: "Home") -> None:
 def result(home: "Home", result_id: str) -> Any:
     """The result of a job that waits here, or None."""
     row = _rows(home).filter(backend=home.alias, result=result_id).first()
-    return None if row is None else results.of_outbox(row)
+    return None if row is None else results.of_waiting(row)
 
 
-def _job(row: "Outbox") -> NewJob:
+def _job(row: "Waiting") -> NewJob:
     lane = Lane(task=row.task, queue=row.queue, upstream=row.upstream, priority=row.priority)
     return NewJob(
         lane=lane,
@@ -100,6 +100,6 @@ def _job(row: "Outbox") -> NewJob:
 
 
 def _rows(home: "Home") -> Any:
-    from seawall.django.models import Outbox  # noqa: PLC0415 - once Django's applications are ready
+    from seawall.django.models import Waiting  # noqa: PLC0415 - once Django's applications are ready
 
-    return Outbox.objects.using(home.place.database)
+    return Waiting.objects.using(home.place.database)
