@@ -5,11 +5,10 @@ requests. An async task has a thread of its own for what it asks of Django's syn
 that thread's connections end with it. Whatever a receiver of a signal raises is logged by Django
 and changes nothing.
 
-`task_finished` is sent once a task is done, or has failed for good: an attempt that will be made
-again has finished nothing.
+`task_finished` is sent as a task is done, or once it is written that it has failed for good: an
+attempt that will be made again, or that lost its lease, has finished nothing.
 """
 
-import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
 from django.tasks import TaskContext
-from django.tasks.exceptions import TaskResultMismatch
 from django.tasks.signals import task_finished, task_started
 from django.utils.json import normalize_json
 
 from seawall.current import current_job
 from seawall.django import results
 from seawall.django.results import Envelope
-from seawall.errors import SeawallError, Skip
+from seawall.errors import Skip
 from seawall.hooks import FaultReport
 
 if TYPE_CHECKING:
@@ -173,39 +171,22 @@ def _tidy_connections(home: "Home") -> Iterator[None]:
 
 
 def tell_of_failures(home: "Home") -> None:
-    """Have `task_finished` sent for jobs that have failed for good."""
+    """Have `task_finished` sent for jobs that have failed for good, once that is written."""
 
-    @home.app.on_fault
+    @home.app.on_failed
     def task_failed(report: FaultReport) -> None:
-        if not report.final:
-            return
-        loop = _loop()
-        if loop is None:
-            _send_failed(home, report)
-        else:  # Django and the store are asked elsewhere: the loop belongs to other tasks, too
-            loop.run_in_executor(None, _send_failed, home, report)
-
-
-def _loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that this thread runs, if it runs one."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+        _send_failed(home, report)
 
 
 def _send_failed(home: "Home", report: FaultReport) -> None:
-    try:
-        store = home.app.store
-        job = store.jobs([report.job_id]).get(report.job_id)
-        envelope = results.opened(store.arguments(report.job_id))
-        if job is None or envelope is None:
-            return
-        result = results.of_job(store, job, envelope)
-    except (SeawallError, TaskResultMismatch):
-        return
+    store = home.app.store
+    job = store.jobs([report.job_id]).get(report.job_id)
+    envelope = results.opened(store.arguments(report.job_id))
+    if job is None or envelope is None:
+        return  # it is gone by now, or none of Django's
+    result = results.of_job(store, job, envelope)
     with _tidy_connections(home):
-        if not result.is_finished:
+        if not result.is_finished:  # somebody has sent it again meanwhile
             results.failed(result, report.fault, report.error)
         if report.error is None:
             task_finished.send_robust(sender=home.kind, task_result=result)

@@ -9,7 +9,10 @@ from django.tasks import task
 from django.utils import timezone
 
 from seawall import Skip, Snooze, current_job
-from seawall.django import runs_with
+from seawall.django import application, runs_with
+from seawall.faults import Fault, FaultCode
+from seawall.model import Token
+from seawall.store import Reclaim, Result
 from shop.models import Order
 
 calls = []
@@ -142,6 +145,25 @@ def calls_a_region(region):
     if region == "gone":
         raise ValueError("no such region")
     return region
+
+
+@task
+@runs_with(policy="once")
+def loses_its_lease():
+    current = current_job()
+    if current.seq > 1:
+        return
+    token, store = Token(current.id, 1, 1), application().store
+    gone = Reclaim(token=token, fault=Fault(FaultCode.WORKER_LOST), delay_seconds=0.0)
+    while store.reclaim([gone])[0].result is not Result.DONE:
+        store.renew([token], lease_seconds=0.001)
+    raise ValueError("too late")
+
+
+@task
+@runs_with(policy="once")
+async def loses_its_lease_later():
+    await sync_to_async(loses_its_lease.func)()
 
 
 @task

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.db import connection, connections, transaction
 from django.tasks import TaskResultStatus, default_task_backend
 from django.tasks.exceptions import TaskResultDoesNotExist
+from django.tasks.signals import task_finished
 from django.test import TransactionTestCase
 from django.urls import reverse
 
@@ -175,6 +176,33 @@ class Traces(Real):
         (job,) = application().jobs(key=asked)
         children = application().store.children(job.id)
         self.assertEqual({each.task for each in children}, {"shop.tasks.add", "shop.tasks.confirm"})
+
+
+class Finishing(Real):
+    def setUp(self):
+        super().setUp()
+        self.heard = []
+
+        def hear(task_result, **_):
+            kept = default_task_backend.get_result(task_result.id)
+            self.heard.append((task_result.id, task_result.status, kept.status))
+
+        task_finished.connect(hear)
+        self.addCleanup(task_finished.disconnect, hear)
+
+    def test_a_failure_is_told_once_it_stands_in_the_store_and_before_the_worker_ends(self):
+        results = [tasks.broken.enqueue(), tasks.broken_later.enqueue()]
+        with self.assertLogs("django.tasks", "ERROR") as logs:
+            self.worked(*results)
+        ends = {(result.id, "FAILED", "FAILED") for result in results}
+        self.assertEqual((set(self.heard), len(self.heard)), (ends, 2))
+        self.assertEqual({each.exc_info[0] for each in logs.records}, {ValueError, KeyError})
+
+    def test_an_attempt_that_lost_its_lease_does_not_say_that_the_task_failed(self):
+        results = [tasks.loses_its_lease.enqueue(), tasks.loses_its_lease_later.enqueue()]
+        self.worked(*results)
+        self.assertEqual({each.status for each in results}, {TaskResultStatus.SUCCESSFUL})
+        self.assertEqual({each[1] for each in self.heard}, {TaskResultStatus.SUCCESSFUL})
 
 
 class Direct(Real):
