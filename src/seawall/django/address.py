@@ -49,6 +49,14 @@ def in_tests() -> bool:
     return hasattr(mail, "outbox")
 
 
+def signs_of(options: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells one place from another, and what asks nobody for credentials: those may be others
+    each time, and still lead to the same place.
+    """
+    database = connections.settings.get(options.get("database", DEFAULT_DB_ALIAS), {})
+    return (in_tests(), *(str(database.get(name)) for name in ("ENGINE", "NAME", "HOST", "PORT")))
+
+
 def place_of(alias: str, options: Mapping[str, Any]) -> Place:
     """Where the jobs of this backend are kept; `ConfigurationError` where that cannot be told."""
     database = options.get("database", DEFAULT_DB_ALIAS)

@@ -2,7 +2,7 @@
 
 Django makes a backend for each thread; what they share is here: the tasks that this process has
 met, and for each backend its `Seawall`. It is made when it is first needed and made anew where the
-settings have changed. Making one opens nothing.
+settings have changed; credentials alone make no other. Making one opens nothing.
 """
 
 import threading
@@ -22,7 +22,7 @@ from django.utils.module_loading import autodiscover_modules
 
 from seawall.app import Seawall
 from seawall.django import results, running, waiting
-from seawall.django.address import Place, need_a_file_of_its_own, place_of
+from seawall.django.address import Place, need_a_file_of_its_own, place_of, signs_of
 from seawall.django.options import said_of
 from seawall.errors import ArgumentsError, ConfigurationError, SeawallError
 from seawall.model import NewJob
@@ -56,11 +56,12 @@ def home_of(alias: str) -> "Home":
         if alias in _INSTEAD:
             return _INSTEAD[alias]
         options = dict(task_backends[alias].options)
-        place = place_of(alias, options)
+        signs = signs_of(options)
         found = _HOMES.get(alias)
-        if found is None or found.made_of != (place, options):
+        if found is None or found.made_of != (signs, options):
             if found is not None:
                 found.app.close()
+            place = place_of(alias, options)
             need_a_file_of_its_own(alias, place)  # whoever skips checks is not to pay with a file
             found = _HOMES[alias] = Home(alias, place, options)
         return found
@@ -118,7 +119,7 @@ class Home:
         self.inline = inline
         """Whether tasks run in the thread of whoever waits for them: in tests."""
         self.place = place
-        self.made_of = (place, options)
+        self.made_of = (signs_of(options), options)
         self._modules = options.get("modules", ())
         self._declaring = threading.Lock()
         said = {name: value for name, value in options.items() if name not in _OURS}
