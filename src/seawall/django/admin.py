@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -20,6 +21,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from seawall.artifacts import recall
+from seawall.django import waiting
 from seawall.django.home import Home, aliases, home_of
 from seawall.django.models import DeadLetter, Job
 from seawall.errors import ArgumentsError, SeawallError, StoreError
@@ -146,6 +148,14 @@ class JobPages(_Pages):
     def changelist_view(self, request: HttpRequest, _extra: Any = None) -> HttpResponse:
         """A part of the list of jobs."""
         home = self._home(request)
+        if request.method == "POST":
+            return self._acted(
+                request,
+                {
+                    "ask_again": lambda: _ask_again(home, request),
+                    "forget": lambda: _forget(home, request),
+                },
+            )
         which = _asked(request, "state", "task", "queue", "key")
         page = _listed(request, home.app.jobs, which)
         return self._shown(
@@ -155,6 +165,7 @@ class JobPages(_Pages):
             title="Jobs",
             states=list(State),
             asked=which,
+            refused=() if home.place.direct else waiting.refused(home)[:LISTED],
             jobs=() if page is None else page.jobs,
             next=_more(request, None if page is None else page.next),
         )
@@ -191,6 +202,26 @@ class JobPages(_Pages):
             may_retry=job.state is State.FAILED,
             may_cancel=job.state not in FINISHED,
         )
+
+
+def _ask_again(home: Home, request: HttpRequest) -> str:
+    chosen = _results(request)
+    taken = waiting.ask_again(home, chosen)
+    return f"The store has taken {taken} of {len(chosen)}."
+
+
+def _forget(home: Home, request: HttpRequest) -> str:
+    return f"{waiting.forget(home, _results(request))} removed."
+
+
+def _results(request: HttpRequest) -> list[str]:
+    chosen = []
+    for each in request.POST.getlist("results")[:MOST_AT_ONCE]:
+        with suppress(ValueError):
+            chosen.append(str(UUID(each)))
+    if not chosen:
+        raise ArgumentsError("choose the jobs first")
+    return chosen
 
 
 def _retry(home: Home, job_id: int, who: str) -> str:

@@ -28,6 +28,7 @@ class Waiting(models.Model):
     arguments = models.TextField()
     refused = models.CharField(max_length=200, blank=True)
     """Why the store would not take it."""
+    refused_at = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "seawall_django_waiting"

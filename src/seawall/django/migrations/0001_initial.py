@@ -61,6 +61,7 @@ class Migration(migrations.Migration):
                 ("parent", models.BigIntegerField(null=True)),
                 ("arguments", models.TextField()),
                 ("refused", models.CharField(blank=True, max_length=200)),
+                ("refused_at", models.DateTimeField(null=True)),
             ],
             options={
                 "db_table": "seawall_django_waiting",

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connections
+from django.db import DatabaseError, connections
 from django.tasks import DEFAULT_TASK_BACKEND_ALIAS
 
 from seawall.cli import run
@@ -14,6 +14,7 @@ from seawall.django import waiting
 from seawall.django.home import Home, aliases, home_of
 from seawall.errors import SeawallError
 from seawall.settings import PREFIX
+from seawall.why import times
 
 
 class Command(BaseCommand):
@@ -43,11 +44,23 @@ class Command(BaseCommand):
                 home.app.close()  # what the command says of settings comes before it is in use
         except SeawallError as error:
             raise CommandError(str(error)) from None
+        if words[:1] == ["doctor"] and not home.place.direct:
+            self._tell_of_refused(home)
         _set_up(home, words)
         connections.close_all()  # a worker's tasks open their own
         code = run(words)
         if code:
             sys.exit(code)
+
+    def _tell_of_refused(self, home: Home) -> None:
+        """What seawall's own doctor cannot know: it stands in the project's database."""
+        try:
+            many = waiting.refused(home).count()
+        except DatabaseError:
+            return  # its tables are not made yet
+        if many:
+            line = f"the store refused {times(many, 'job')} of transactions: see the admin, at Jobs"
+            self.stderr.write(line)
 
 
 def _chosen(said: str | None) -> str:

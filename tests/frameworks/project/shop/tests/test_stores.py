@@ -2,9 +2,11 @@
 
 import asyncio
 from contextlib import closing
+from io import StringIO
 from unittest.mock import patch
 
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import connection, connections, transaction
 from django.tasks import TaskResultStatus, default_task_backend
 from django.tasks.exceptions import TaskResultDoesNotExist
@@ -14,8 +16,10 @@ from django.urls import reverse
 
 from seawall import Worker
 from seawall.django import address, application, home, waiting
+from seawall.django.management.commands import seawall as command
 from seawall.django.models import Waiting
-from seawall.store import lasts, open_store
+from seawall.errors import ArgumentsError
+from seawall.store import Enqueued, Taken, lasts, open_store
 from shop import tasks
 from shop.models import Order
 from shop.tests.spans import Spans, within
@@ -298,19 +302,61 @@ class WaitingForTheCommit(Real):
         self.worked(result)
         self.assertEqual(tasks.calls, [(1, 0)])
 
-    def test_what_the_store_refuses_stays_and_holds_up_nothing(self):
-        from seawall.store import Enqueued, Taken
-
+    def refused(self, *args):
+        """The result of a job that the store would not take."""
         with patch.object(waiting, "moved"), transaction.atomic():
-            tasks.add.enqueue(1)
-        with patch.object(
-            type(application().store), "enqueue", lambda *_: [Enqueued(Taken.REFUSED, None, "no")]
-        ):
+            result = tasks.add.enqueue(*args)
+        refuse = [Enqueued(Taken.REFUSED, None, "no <b>room</b>")]
+        with patch.object(type(application().store), "enqueue", lambda *_: refuse):
             self.assertEqual(waiting.moved(home.home_of("default")), 0)
-        self.assertEqual(Waiting.objects.get().refused, "no")
-        good = tasks.add.enqueue(2)
-        self.worked(good)
+        return result
+
+    def test_what_the_store_refuses_has_failed_and_holds_up_nothing(self):
+        result, good = self.refused(1), tasks.add.enqueue(2)
+        self.worked(good, result)
         self.assertEqual(tasks.calls, [(2, 0)])
+        self.assertEqual(result.status, TaskResultStatus.FAILED)
+        self.assertIsNotNone(result.finished_at)
+        self.assertEqual([each.traceback for each in result.errors], ["no <b>room</b>"])
+        self.assertIs(result.errors[0].exception_class, ArgumentsError)
+        self.assertEqual((result.args, result.attempts), ([1], 0))
+
+    def test_a_row_of_which_no_job_can_be_made_strands_no_other(self):
+        with patch.object(waiting, "moved"), transaction.atomic():
+            bad, good = tasks.add.enqueue(1), tasks.add.enqueue(2)
+        Waiting.objects.filter(result=bad.id).update(trace="no\ntrace")
+        waiting.swept(home.home_of("default"))
+        self.worked(good, bad)
+        self.assertEqual(tasks.calls, [(2, 0)])
+        self.assertIn("trace", bad.errors[0].traceback)
+
+    def test_refused_jobs_stand_in_the_admin_until_somebody_deals_with_them(self):
+        self.client.force_login(User.objects.create_superuser("root"))
+        place = reverse("admin:seawall_job_changelist")
+        self.assertNotContains(self.client.get(place), "would not take")
+        again, gone = self.refused(1), self.refused(2)
+        page = self.client.get(place)
+        self.assertContains(page, "would not take")
+        self.assertContains(page, again.id)
+        self.assertContains(page, "no &lt;b&gt;room&lt;/b&gt;", 2)
+        said = self.client.post(place, {"action": "ask_again"}, follow=True)
+        self.assertContains(said, "Choose the jobs first")
+        self.client.post(place, {"action": "ask_again", "results": [again.id, "x"]})
+        self.client.post(place, {"action": "forget", "results": [gone.id]})
+        self.assertNotContains(self.client.get(place), "would not take")
+        self.worked(again)
+        self.assertEqual(again.return_value, 1)
+        with self.assertRaises(TaskResultDoesNotExist):
+            gone.refresh()
+
+    def test_doctor_says_that_jobs_were_refused(self):
+        told = StringIO()
+        self.enterContext(patch.object(command, "run", return_value=0))  # its own part is slow
+        call_command("seawall", "doctor", stderr=told)
+        self.assertEqual(told.getvalue(), "")
+        self.refused(1)
+        call_command("seawall", "doctor", stderr=told)
+        self.assertIn("refused 1 job of transactions", told.getvalue())
 
 
 def as_ready(result):
