@@ -42,16 +42,20 @@ class Waiting(models.Model):
 class Job(models.Model):
     """Stands for a job."""
 
+    backend = ""
+
     class Meta:
         managed = False
         default_permissions: ClassVar[tuple[str, ...]] = ("view", "change")
 
     def __str__(self) -> str:
-        return f"job {self.pk}"
+        return f"job {self.pk}{_of(self.backend)}"
 
 
 class DeadLetter(models.Model):
     """Stands for what a failed job left."""
+
+    backend = ""
 
     class Meta:
         managed = False
@@ -59,4 +63,9 @@ class DeadLetter(models.Model):
         verbose_name = "dead letter"
 
     def __str__(self) -> str:
-        return f"dead letter of job {self.pk}"
+        return f"dead letter of job {self.pk}{_of(self.backend)}"
+
+
+def _of(backend: str) -> str:
+    """Numbers of jobs are those of one backend."""
+    return f" of {backend}" if backend else ""

@@ -55,6 +55,12 @@ def broken(password="hunter2"):  # noqa: S107 - it must not be seen anywhere
     raise ValueError(f"no such thing, password={password}")
 
 
+@task
+@runs_with(policy="once")
+def broken_too():
+    broken.func()
+
+
 class OutOfStockError(Exception):
     pass
 
