@@ -3,6 +3,8 @@
 import argparse
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -15,6 +17,8 @@ from seawall.django.home import Home, aliases, home_of
 from seawall.errors import SeawallError
 from seawall.settings import PREFIX
 from seawall.why import times
+
+_APP, _URL, _PATHS = PREFIX + "APP", PREFIX + "URL", "PYTHONPATH"
 
 
 class Command(BaseCommand):
@@ -46,9 +50,9 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
         if words[:1] == ["doctor"] and not home.place.direct:
             self._tell_of_refused(home)
-        _set_up(home, words)
         connections.close_all()  # a worker's tasks open their own
-        code = run(words)
+        with _set_up(home, words):
+            code = run(words)
         if code:
             sys.exit(code)
 
@@ -74,18 +78,32 @@ def _chosen(said: str | None) -> str:
     return chosen
 
 
-def _set_up(home: Home, words: list[str]) -> None:
+@contextmanager
+def _set_up(home: Home, words: list[str]) -> Iterator[None]:
     """What seawall's commands, and processes that they start, find in their environment.
 
     Those that go on know the address by their application: what tasks start must not inherit it.
+    Afterwards all is as it was: whoever calls a command goes on in this process.
     """
-    os.environ[PREFIX + "APP"] = f"seawall.django.application:{home.alias}"
+    before = {name: os.environ.get(name) for name in (_APP, _URL, _PATHS)}
+    try:
+        _tell(home, words)
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _tell(home: Home, words: list[str]) -> None:
+    os.environ[_APP] = f"seawall.django.application:{home.alias}"
     if words[:1] not in (["worker"], ["serve"]):
-        os.environ[PREFIX + "URL"] = home.app.settings.url
+        os.environ[_URL] = home.app.settings.url
     here = os.path.abspath(sys.path[0] or ".")  # noqa: PTH100 - a folder, or what is none
-    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    paths = [path for path in os.environ.get(_PATHS, "").split(os.pathsep) if path]
     if here not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([here, *paths])
+        os.environ[_PATHS] = os.pathsep.join([here, *paths])
 
 
 def _without_djangos(words: list[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """What `manage.py check` says about TASKS, a line for each mistake."""
 
+import os
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,11 +8,13 @@ from unittest.mock import patch
 
 from django.conf import settings
 from django.core.checks import run_checks
+from django.core.management import call_command
 from django.db import connections
 from django.test import SimpleTestCase, modify_settings, override_settings
 
 from seawall import Policy, Upstream
 from seawall.django import address, application, runs_with
+from seawall.django.management.commands import seawall as command
 from seawall.errors import ConfigurationError
 from shop import tasks
 
@@ -112,6 +115,31 @@ class Checks(SimpleTestCase):
         with tasks_with(policies=[mine], policy="mine", upstreams=[Upstream(name="api")]):
             self.assertEqual(self.said(), [])
             self.assertEqual(application().policy().max_attempts, 7)
+
+
+class Commands(SimpleTestCase):
+    def test_what_a_command_finds_in_its_environment_is_gone_with_it(self):
+        url = "postgresql://ann:hunter2@127.0.0.1:1/nothing"
+        self.enterContext(patch.object(address, "in_tests", lambda: False))
+        self.enterContext(patch.dict(os.environ, {"SEAWALL_APP": "mine:app"}))
+        os.environ.pop("SEAWALL_URL", None)
+        before, seen = dict(os.environ), []
+
+        def run(words):
+            seen.append({name: os.environ.get(name) for name in ("SEAWALL_URL", "SEAWALL_APP")})
+            if words == ["verify"]:
+                raise KeyboardInterrupt
+            return len(words) - 1
+
+        with tasks_with(url=url), patch.object(command, "run", run):
+            call_command("seawall", "jobs")
+            with self.assertRaises(SystemExit):
+                call_command("seawall", "jobs", "--all")
+            with self.assertRaises(KeyboardInterrupt):
+                call_command("seawall", "verify")
+        ours = {"SEAWALL_URL": url, "SEAWALL_APP": "seawall.django.application:default"}
+        self.assertEqual(seen, [ours] * 3)
+        self.assertEqual(dict(os.environ), before)
 
 
 class Places(SimpleTestCase):
