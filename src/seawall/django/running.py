@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 HOME_OF_ISOLATED = "seawall.django.isolated"
 """Where a process of its own finds what it is to run."""
 
+_FIELDS = get_type_hints(Envelope)
+_SIGNATURE = inspect.Signature(
+    [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint)
+        for name, hint in _FIELDS.items()
+    ]
+)
+"""What a job's handler takes: the fields of the envelope, by name."""
+
 _AT: "ContextVar[Home | None]" = ContextVar("seawall_django_home", default=None)
 """Whose job it is that this code works on."""
 
@@ -41,51 +50,20 @@ _AT: "ContextVar[Home | None]" = ContextVar("seawall_django_home", default=None)
 def handler(home: "Home", task: Any) -> Callable[..., Any]:
     """The function that workers call for jobs of the task."""
 
-    def run(
-        id: str,  # noqa: A002 - it is the result's id, and kept under that name
-        backend: str,
-        enqueued_at: str,
-        run_after: str | None,
-        args: list[Any],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        return _called(home, task, _envelope(id, backend, enqueued_at, run_after, args, kwargs))
+    def run(**envelope: Any) -> Any:
+        return _called(home, task, cast("Envelope", envelope))
 
-    async def arun(
-        id: str,  # noqa: A002 - as above
-        backend: str,
-        enqueued_at: str,
-        run_after: str | None,
-        args: list[Any],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        envelope = _envelope(id, backend, enqueued_at, run_after, args, kwargs)
-        return await _awaited(home, task, envelope)
+    async def arun(**envelope: Any) -> Any:
+        return await _awaited(home, task, cast("Envelope", envelope))
 
     # In a test it runs in the test's own thread, whose transaction it has to see.
     made = arun if inspect.iscoroutinefunction(task.func) and not home.inline else run
     made.__name__ = made.__qualname__ = task.name
     made.__doc__ = task.func.__doc__
     made.__module__ = HOME_OF_ISOLATED
+    vars(made)["__signature__"] = _SIGNATURE
+    made.__annotations__ = dict(_FIELDS)
     return made
-
-
-def _envelope(
-    id_: str,
-    backend: str,
-    enqueued_at: str,
-    run_after: str | None,
-    args: list[Any],
-    kwargs: dict[str, Any],
-) -> Envelope:
-    return {
-        "id": id_,
-        "backend": backend,
-        "enqueued_at": enqueued_at,
-        "run_after": run_after,
-        "args": args,
-        "kwargs": kwargs,
-    }
 
 
 def runs_at(home: "Home") -> bool:

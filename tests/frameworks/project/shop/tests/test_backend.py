@@ -264,6 +264,16 @@ class Running(InMemory):
         refused = application().tasks[job.task].may_be_retried
         self.assertEqual(refused(args=["gone"], kwargs={}), "the region is gone")
 
+    def test_what_a_job_takes_is_held_to_the_envelope(self):
+        for asked in (tasks.broken, tasks.broken_later):
+            result = self.ended(asked.enqueue())
+            (job,) = application().jobs(key=result.id)
+            for edit, word in (({"argument": []}, "argument"), ({"args": 5}, "args")):
+                with self.subTest(asked=asked, edit=edit):
+                    with self.assertRaisesMessage(ArgumentsError, word):
+                        application().redrive(job.id, edit=edit)
+            self.assertEqual(application().redrive(job.id, edit={"kwargs": {}}).sent, 1)
+
     def test_a_queue_that_is_gone_does_not_hide_results(self):
         result = tasks.report.enqueue("eu")
         self.world._moved()
