@@ -59,7 +59,6 @@ else:
             "TEST": {"NAME": FOLDER / "test.sqlite3"},
         }
     }
-URL = {"url": os.environ["SHOP_URL"]} if "SHOP_URL" in os.environ else {}
 TASKS = {
     "default": {
         "BACKEND": "seawall.django.SeawallBackend",
@@ -69,7 +68,6 @@ TASKS = {
             "config": str(BASE_DIR / "seawall.toml"),
             "poll_seconds": 0.05,
             "lease_seconds": 2.0,
-            **URL,
         },
     }
 }

@@ -269,9 +269,8 @@ class Running(InMemory):
             result = self.ended(asked.enqueue())
             (job,) = application().jobs(key=result.id)
             for edit, word in (({"argument": []}, "argument"), ({"args": 5}, "args")):
-                with self.subTest(asked=asked, edit=edit):
-                    with self.assertRaisesMessage(ArgumentsError, word):
-                        application().redrive(job.id, edit=edit)
+                with self.subTest(edit), self.assertRaisesMessage(ArgumentsError, word):
+                    application().redrive(job.id, edit=edit)
             self.assertEqual(application().redrive(job.id, edit={"kwargs": {}}).sent, 1)
 
     def test_a_queue_that_is_gone_does_not_hide_results(self):

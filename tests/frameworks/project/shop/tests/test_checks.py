@@ -1,14 +1,17 @@
 """What `manage.py check` says about TASKS, a line for each mistake."""
 
 import os
-from contextlib import contextmanager
+import sqlite3
+import unittest
+from contextlib import closing, contextmanager, redirect_stderr
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from django.conf import settings
 from django.core.checks import run_checks
-from django.core.management import call_command
+from django.core.management import call_command, execute_from_command_line
 from django.db import connections
 from django.test import SimpleTestCase, modify_settings, override_settings
 
@@ -140,6 +143,40 @@ class Commands(SimpleTestCase):
         ours = {"SEAWALL_URL": url, "SEAWALL_APP": "seawall.django.application:default"}
         self.assertEqual(seen, [ours] * 3)
         self.assertEqual(dict(os.environ), before)
+
+    def test_a_mistake_is_one_line(self):
+        with redirect_stderr(StringIO()) as told, self.assertRaises(SystemExit) as end:
+            execute_from_command_line(["manage.py", "seawall", "--backend", "none", "jobs"])
+        self.assertEqual(end.exception.code, 1)
+        line = "CommandError: --backend: TASKS has no 'none' of seawall's; there is: default"
+        self.assertEqual(told.getvalue().strip(), line)
+
+    def test_words_of_djangos_own_are_none_of_ours(self):
+        with patch.object(command, "run", return_value=0) as run:
+            words = ["--settings", "shop.settings", "jobs", "--all", "--pythonpath", "."]
+            execute_from_command_line(["manage.py", "seawall", *words])
+        run.assert_called_once_with(["jobs", "--all"])
+
+
+class Migrating(unittest.TestCase):
+    """Not Django's: it has a database that no settings name."""
+
+    def test_migrate_refuses_a_store_in_the_file_of_the_database_and_makes_none(self):
+        file = Path(self.enterContext(TemporaryDirectory())) / "db.sqlite3"
+        self.enterContext(patch.object(address, "in_tests", lambda: False))
+        self.enterContext(database_at(file))
+        self.enterContext(tasks_with(url=f"sqlite:///{file}", database="other"))
+        migrate = ["manage.py", "migrate", "-v0", "--database", "other"]
+        for words, said in (([], "seawall.E005"), (["--skip-checks"], "")):
+            with redirect_stderr(StringIO()) as told, self.assertRaises(SystemExit):
+                execute_from_command_line([*migrate, *words])
+            self.assertIn(said, told.getvalue())
+            self.assertIn("DATABASES['other'] are in one file", told.getvalue())
+            self.assertNotIn("Traceback", told.getvalue())
+        with closing(sqlite3.connect(file)) as database:
+            made = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
+        self.assertIn("seawall_django_waiting", made)
+        self.assertNotIn("seawall_job", made)
 
 
 class Places(SimpleTestCase):
