@@ -347,6 +347,12 @@ class Seawall(Overseeing):
         """Have the function called with every `FaultReport`, for error trackers."""
         return self.hooks.add(hook)
 
+    def on_failed(self, hook: FaultHook) -> FaultHook:
+        """Have the function called with the last `FaultReport` of every job that has failed, once
+        that is written: what is judged may be lost with its lease, and another attempt succeed.
+        """
+        return self.hooks.add_failed(hook)
+
     def on_capture(self, hook: CaptureHook) -> CaptureHook:
         """Have captured output go through the function before it is kept: for what must not be."""
         return self.hooks.add_capture(hook)

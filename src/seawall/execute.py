@@ -182,6 +182,8 @@ class End(NamedTuple):
     events: Sequence[Event] = ()
     span: spans.Finish | None = None
     """What is told in a trace once it is written."""
+    failed: FaultReport | None = None
+    """What hooks for failed jobs are told once it is written."""
 
     @property
     def token(self) -> Token:
@@ -286,8 +288,8 @@ def _ended(work: Work, came_to: CameTo) -> End:  # noqa: PLR0911 - one for each 
         fault = Fault(FaultCode.INTERNAL_ERROR, line)
         facts = _facts(work, work.task.policy, fault, State.FAILED)
         events = verdict_events(Fail("fatal"), fault, facts)
-        shown = traceback_of(error)
-        return End(_settlement(work, Outcome.FAILED, fault=fault, traceback=shown), events)
+        settlement = _settlement(work, Outcome.FAILED, fault=fault, traceback=traceback_of(error))
+        return End(settlement, events, failed=_report(work, fault, error, final=True))
 
 
 def _stopped(work: Work, why: Stop) -> End:
@@ -360,9 +362,12 @@ def _judged(work: Work, fault: Fault, error: BaseException | None = None) -> End
         traceback=shown,
         raw_output=raw_output_of(error),
     )
-    _tell_hooks(work, fault, error, final=final)
+    report = _report(work, fault, error, final=final)
+    if report is not None:
+        work.app.hooks.tell(report)
     facts = _facts(work, policy, fault, State.FAILED if final else State.QUEUED)
-    return End(settlement, verdict_events(verdict, fault, facts))
+    events = verdict_events(verdict, fault, facts)
+    return End(settlement, events, failed=report if final else None)
 
 
 def _done(work: Work, value: Encoded) -> End:
@@ -530,10 +535,13 @@ def verdict_on(
     return verdict
 
 
-def _tell_hooks(work: Work, fault: Fault, error: BaseException | None, *, final: bool) -> None:
+def _report(
+    work: Work, fault: Fault, error: BaseException | None, *, final: bool
+) -> FaultReport | None:
+    """What hooks are told; None where there are none."""
     if not work.app.hooks:
-        return
-    report = FaultReport(
+        return None
+    return FaultReport(
         job_id=work.current.id,
         task=work.claim.lane.task,
         attempt=work.current.attempt,
@@ -543,7 +551,6 @@ def _tell_hooks(work: Work, fault: Fault, error: BaseException | None, *, final:
         owner=work.claim.owner,
         request_id=work.claim.request_id,
     )
-    work.app.hooks.tell(report)
 
 
 def _facts(work: Work, policy: Policy, fault: Fault, state: State) -> dict[str, object]:

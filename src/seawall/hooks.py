@@ -4,6 +4,9 @@ A hook is a function that is called with every fault as it is judged, in the thr
 the handler: the way to an error tracker. It must be quick, and whatever it raises is logged and
 forgotten: it never changes what becomes of the job.
 
+What is judged may never be written: its lease may be lost, and another attempt succeed. A hook for
+failed jobs is called once that a job has failed stands in the store, in a thread where it may wait.
+
 A hook for captures sees raw output before it is kept, and answers what of it may be. Where one
 breaks, nothing of that output is kept, and in its place it is said why.
 """
@@ -43,19 +46,36 @@ class Hooks:
 
     def __init__(self) -> None:
         self._hooks: list[FaultHook] = []
+        self._failed: list[FaultHook] = []
         self._captures: list[CaptureHook] = []
 
     def add(self, hook: HookT) -> HookT:
         self._hooks.append(hook)
         return hook
 
+    def add_failed(self, hook: HookT) -> HookT:
+        self._failed.append(hook)
+        return hook
+
     def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._hooks)
+        """Whether anybody is to hear of faults."""
+        return bool(self._hooks or self._failed)
+
+    @property
+    def hear_of_failed(self) -> bool:
+        """Whether anybody is to hear of jobs that have failed."""
+        return bool(self._failed)
 
     def tell(self, report: FaultReport) -> None:
-        """Call each of them; none can do harm."""
-        for hook in self._hooks:
+        """A fault was judged: call each hook; none can do harm."""
+        self._call(self._hooks, report)
+
+    def tell_failed(self, report: FaultReport) -> None:
+        """That a job has failed is written: call each hook for that."""
+        self._call(self._failed, report)
+
+    def _call(self, hooks: list[FaultHook], report: FaultReport) -> None:
+        for hook in hooks:
             try:
                 hook(report)
             except BaseException as error:  # noqa: BLE001 - the worker is not the hook's to end

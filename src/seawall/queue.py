@@ -39,7 +39,7 @@ class Queue:
 
     def ask(self, request: Request[R]) -> JobHandle[R]:
         """Ask for one job."""
-        with _asking(request) as traced:
+        with asking_for(request) as traced:
             answers = self._asked([request], traced.trace)
             traced.of(answers[0].job_id)
             return self._handles([request], answers)[0]
@@ -49,7 +49,7 @@ class Queue:
         connection = request.options.connection
         if connection is None:
             return await self._in_a_thread(self.ask, request)
-        with _asking(request) as traced:
+        with asking_for(request) as traced:
             answers = await aenqueue_beside(
                 self._app.settings.url,
                 connection,
@@ -66,7 +66,7 @@ class Queue:
         Answers also in which trace that was.
         """
         _need_no_import()
-        with _asking(request) as traced:
+        with asking_for(request) as traced:
             (new_job,) = self._new_jobs([request], traced.trace)
             if begin is not None:
                 new_job = replace(new_job, begin=begin)
@@ -148,7 +148,7 @@ class Queue:
         )
 
     def _new_jobs(self, requests: Iterable[Request[Any]], trace: str | None) -> list[NewJob]:
-        """What the store is asked to keep; what a job asks for is part of its own request."""
+        """What the store is asked to keep."""
         jobs = []
         for request in requests:
             if not isinstance(request, Request):
@@ -158,15 +158,7 @@ class Queue:
             if request.task.app is not self._app:
                 raise ArgumentsError(f"{request.task.name}: is a task of another application")
             jobs.append(request.new_job())
-        current = maybe_current_job()
-        if trace is None and current is not None:
-            trace = current.trace  # so that a worker that does not trace breaks no trace
-        if trace is not None:
-            jobs = [job.in_trace(trace) for job in jobs]
-        if current is None:
-            return jobs
-        asked = current.request_id
-        return [replace(job, parent=current.id, request_id=job.request_id or asked) for job in jobs]
+        return as_asked(jobs, trace)
 
     def _handles(
         self,
@@ -228,7 +220,23 @@ class Writing:
         return self._answers
 
 
-def _asking(request: Any) -> Asking:
+def as_asked(jobs: list[NewJob], trace: str | None, *, elsewhere: bool = False) -> list[NewJob]:
+    """The jobs as part of this trace, and of the job that asks for them, if one does.
+
+    One that runs `elsewhere`, its row in another store, is nobody's parent here.
+    """
+    current = maybe_current_job()
+    if trace is None and current is not None:
+        trace = current.trace  # so that a worker that does not trace breaks no trace
+    if trace is not None:
+        jobs = [job.in_trace(trace) for job in jobs]
+    if current is None:
+        return jobs
+    parent, asked = None if elsewhere else current.id, current.request_id
+    return [replace(job, parent=parent, request_id=job.request_id or asked) for job in jobs]
+
+
+def asking_for(request: Any) -> Asking:
     """One job is asked for, in a trace where anybody traces."""
     if not isinstance(request, Request):
         return Asking()

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seawall.app import Seawall
 from seawall.clock import ManualClock
@@ -37,9 +37,13 @@ from seawall.worker.core import Core
 from seawall.worker.events import Action, Ended, Event, Halted, Start, Turn, Turned, Woken
 from seawall.worker.runner import awaited, called, without_waiting
 from seawall.worker.slots import limit_of
-from seawall.worker.turns import advanced_in
+from seawall.worker.turns import advanced_in, have_failed
 from seawall.worker.upkeep import Upkeep
 from seawall.worker.warden import Warden
+
+if TYPE_CHECKING:
+    from seawall.hooks import FaultReport
+    from seawall.model import Token
 
 __all__ = ["ManualClock", "World", "in_memory"]
 
@@ -65,6 +69,7 @@ class World:
         self.store = store
         self.clock = clock
         self._warden = Warden(store)
+        self._failed: dict[Token, FaultReport] = {}
         self._attempts = 0
         self._most = MOST_ATTEMPTS
 
@@ -143,6 +148,8 @@ class World:
                 case Start(claim):
                     end = self._carried_out(claim)
                     events.append(Ended(claim.token, end.write))
+                    if end.failed is not None:
+                        self._failed[claim.token] = end.failed
                 case Turn():
                     claims = [core.claim_of(each.token) for each in action.settlements]
                     events.append(self._turned(action))
@@ -156,6 +163,9 @@ class World:
         for settlement, answer in zip(turn.settlements, answers, strict=True):
             if answer.result is Result.REFUSED:
                 raise SeawallError(f"job {settlement.token.job_id}: {answer.reason}")
+            failed = self._failed.pop(settlement.token, None)
+            if failed is not None and have_failed(answer):
+                self.app.hooks.tell_failed(failed)
         if turn.limit:
             tasks = tuple(self.app.tasks)
             wanted = Wanted(_ME, None, tasks, turn.limit, _LEASE_SECONDS)

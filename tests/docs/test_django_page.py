@@ -1,6 +1,7 @@
 """The Django page: a project that is made of its blocks and commands alone works as it says."""
 
 import json
+import os
 import subprocess
 
 import psycopg
@@ -68,7 +69,11 @@ class Shell:
         return json.loads(out.splitlines()[-1])
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+DATABASES = ["sqlite", "postgres"] if "CI" in os.environ else ["postgres"]
+"""Else the processes of a whole project run on SQLite in `tests/frameworks`."""
+
+
+@pytest.mark.parametrize("database", DATABASES)
 def test_a_project_made_of_the_page_works(database, tmp_path, request):
     more = {}
     if database == "postgres":

@@ -22,11 +22,12 @@ OLDEST = (3, 12)
 NAMES = ("python3.14", "python3.13", "python3.12", "python3")
 NEEDED = {
     "annotated-doc", "annotated-types", "apsw", "asgiref", "click", "cronsim", "django",
-    "markdown-it-py", "mdurl", "psycopg", "psycopg-binary", "psycopg-pool", "pydantic",
-    "pydantic-core", "pygments", "rich", "shellingham", "sqlparse", "typer", "typing-extensions",
-    "typing-inspection",
+    "markdown-it-py", "mdurl", "opentelemetry-api", "opentelemetry-sdk",
+    "opentelemetry-semantic-conventions", "psycopg", "psycopg-binary", "psycopg-pool",
+    "pydantic", "pydantic-core", "pygments", "rich", "shellingham", "sqlparse", "typer",
+    "typing-extensions", "typing-inspection",
 }  # fmt: skip
-"""What seawall and a Django project need; uv is asked whether that is all."""
+"""What seawall and a Django project that traces need; uv is asked whether that is all."""
 
 
 @cache

@@ -245,6 +245,11 @@ for found in app.jobs():
     assert_type(found, Job)
 
 
+@app.on_failed
+def tell_the_owner(report: FaultReport) -> None:
+    assert_type(report.owner, str | None)
+
+
 @app.on_fault
 def tell_the_tracker(report: FaultReport) -> None:
     assert_type(report.fault, Fault)

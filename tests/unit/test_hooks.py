@@ -1,6 +1,7 @@
 """Hooks hear of every fault and can do no harm."""
 
 import logging
+from datetime import timedelta
 
 import pytest
 
@@ -16,6 +17,7 @@ from seawall import (
     current_job,
 )
 from seawall.current import LARGEST_CAPTURE
+from seawall.store import Wanted
 from seawall.telemetry import LOGGER
 from seawall.testing import in_memory
 
@@ -131,6 +133,55 @@ def test_a_hook_of_one_application_hears_nothing_of_another(app, world, heard):
         other.task(name="t")(failing(ValueError())).enqueue()
         elsewhere.drain()
     assert heard == []
+
+
+# --- jobs that have failed ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failed(app):
+    """Of which jobs it was told, by which faults, and what the store said of them just then."""
+    found = []
+
+    @app.on_failed
+    def hear(report):
+        found.append((report.job_id, app.job(report.job_id).state, report.fault.code, report.final))
+
+    return found
+
+
+def test_a_failed_job_is_told_once_and_stands_in_the_store_by_then(app, world, failed, heard):
+    job = app.task(name="t", policy="twice")(failing(TimeoutError("slow"))).enqueue()
+    world.drain()
+    assert failed == [(job.id, State.FAILED, FaultCode.TIMEOUT, True)]
+    assert len(heard) == 2
+
+
+def test_a_job_whose_deadline_passed_while_it_waited_is_told(app, world, failed):
+    task = app.task(name="t")(failing(ValueError()))
+    job = task.using(deadline=timedelta(seconds=5), run_after=timedelta(seconds=9)).enqueue()
+    world.advance(6)
+    assert failed == [(job.id, State.FAILED, FaultCode.EXPIRED, True)]
+
+
+def test_a_job_whose_workers_were_all_lost_is_told(app, world, failed):
+    never_again = Policy(name="never", rules=(Rule(on=FaultCode.WORKER_LOST, retry=False),))
+    task = app.task(name="t", policy=never_again)(failing(ValueError()))
+    job = task.enqueue()
+    assert world.store.claim(Wanted("gone", None, ("t",), 1, 5.0))
+    world.advance(6)
+    assert failed == [(job.id, State.FAILED, FaultCode.WORKER_LOST, True)]
+
+
+def test_a_hook_for_failed_jobs_that_raises_changes_nothing(app, world, failed, records):
+    @app.on_failed
+    def bad(report):
+        raise RuntimeError("the tracker is away")
+
+    job = app.task(name="t", policy="twice")(failing(TimeoutError("slow"))).enqueue()
+    world.drain()
+    assert job.state is State.FAILED
+    assert any("hook_failed" in record.getMessage() for record in records)
 
 
 # --- what was captured ----------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 PostgreSQL: in the project's own database, and what is enqueued in a transaction is written by that
 transaction. Everywhere else: in a store of seawall's own, and what is enqueued in a transaction
-waits in a table of the project's database (`outbox`) until that commits. SQLite is of the second
+waits in a table of the project's database (`waiting`) until that commits. SQLite is of the second
 kind, because one process must not have a file open through two SQLite libraries, and a worker has
 both: Django's, for the tasks, and seawall's own. In Django's test environment jobs are kept in
 memory, whatever the settings say, as mail is.
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from django.core import mail
 from django.core.exceptions import ImproperlyConfigured
@@ -23,8 +23,11 @@ from django.utils.connection import ConnectionDoesNotExist
 
 from seawall.errors import ConfigurationError
 from seawall.settings import PREFIX
+from seawall.store import file_of
+from seawall.store.foreign import file_at
 
 IN_MEMORY = "sqlite://"
+ANOTHER_FILE = 'name another file in OPTIONS["url"], or leave it out'
 _URL = PREFIX + "URL"
 _PLAIN_HOST = re.compile(r"[\w.-]+")
 _OF_THE_URL = ("user", "password", "host", "port", "dbname")
@@ -44,6 +47,14 @@ class Place(NamedTuple):
 def in_tests() -> bool:
     """Whether this is Django's test environment, which has a box for mail instead of a server."""
     return hasattr(mail, "outbox")
+
+
+def signs_of(options: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells one place from another, and what asks nobody for credentials: those may be others
+    each time, and still lead to the same place.
+    """
+    database = connections.settings.get(options.get("database", DEFAULT_DB_ALIAS), {})
+    return (in_tests(), *(str(database.get(name)) for name in ("ENGINE", "NAME", "HOST", "PORT")))
 
 
 def place_of(alias: str, options: Mapping[str, Any]) -> Place:
@@ -69,6 +80,34 @@ def place_of(alias: str, options: Mapping[str, Any]) -> Place:
         f"TASKS[{alias!r}]: jobs cannot be kept in a database of {connection.vendor}: name a place"
         f' for them in OPTIONS["url"], or in ${_URL}: sqlite:///FILE or postgresql://…'
     )
+
+
+def need_a_file_of_its_own(alias: str, place: Place) -> None:
+    """`ConfigurationError` where the store is in a file that Django has open itself."""
+    for connection in connections.all():
+        if connection.vendor == "sqlite" and is_one_file(file_of(place.url), _file(connection)):
+            raise ConfigurationError(
+                f"the jobs of TASKS[{alias!r}] and DATABASES[{connection.alias!r}] are in one file,"
+                " and two SQLite libraries in one process damage it"
+            )
+
+
+def is_one_file(one: str | None, other: str | None) -> bool:
+    """Whether both paths lead to one file, be it made or not."""
+    if one is None or other is None:
+        return False
+    if os.path.realpath(one) == os.path.realpath(other):
+        return True
+    found = file_at(one)
+    return found is not None and found == file_at(other)
+
+
+def _file(connection: Any) -> str | None:
+    """The path of the file that a connection to SQLite leads to, if it leads to one."""
+    name = str(connection.settings_dict["NAME"])
+    if connection.is_in_memory_db():
+        return None
+    return unquote(urlsplit(name).path) if name.startswith("file:") else name
 
 
 def _beside(alias: str, connection: Any) -> str:

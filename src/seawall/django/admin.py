@@ -2,26 +2,30 @@
 
 The lists are the store's own, a page at a time; nothing is read through Django's models, which
 only lend their names and permissions. To see needs `view`, to retry, cancel, redrive or dismiss
-needs `change`. Arguments and results are shown without what looks like a secret, and what a worker
-left for operators (tracebacks, raw output of upstreams) is not shown at all.
+needs `change`, and leaves an entry in Django's log of actions. Arguments and results are shown
+without what looks like a secret, and what a worker left for operators (tracebacks, raw output of
+upstreams) is not shown at all.
 """
 
 import json
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.contrib import admin, messages
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from seawall.artifacts import recall
+from seawall.django import waiting
 from seawall.django.home import Home, aliases, home_of
-from seawall.django.models import DeadLetter, Job
+from seawall.django.models import DeadLetter, Job, Waiting
 from seawall.errors import ArgumentsError, SeawallError, StoreError
 from seawall.faults import FaultCode
 from seawall.model import Job as KeptJob
@@ -31,11 +35,20 @@ from seawall.states import FINISHED, State
 from seawall.store import LetterState
 from seawall.store.values import MOST_ROWS
 
+LETTER_FILTERS = ("state", "task", "fault", "group")
 LISTED = 50
 MOST_AT_ONCE = 500
 LONGEST_SHOWN = 20_000
 LONGEST_NOTE = 150
 LARGEST_NUMBER = 2**63 - 1
+
+
+class _Done(NamedTuple):
+    """What somebody has done."""
+
+    line: str
+    about: list[Any]
+    """To what: one of our models for each."""
 
 
 class _Pages(admin.ModelAdmin):
@@ -86,9 +99,11 @@ class _Pages(admin.ModelAdmin):
     def _acted(
         self,
         request: HttpRequest,
-        actions: dict[str, Callable[[], str]],
+        actions: dict[str, Callable[[], "_Done"]],
     ) -> HttpResponse:
-        """Do what was asked for, if that is allowed, and say what came of it on the same page."""
+        """Do what was asked for, if that is allowed; write down who did it, and say what came of it
+        on the same page.
+        """
         if not self.has_change_permission(request):
             raise PermissionDenied
         action = actions.get(request.POST.get("action", ""))
@@ -96,9 +111,13 @@ class _Pages(admin.ModelAdmin):
             messages.warning(request, "Choose what to do.")
         else:
             try:
-                messages.success(request, action())
+                line, about = action()
             except SeawallError as error:
                 messages.error(request, one_line(str(error)))
+            else:
+                who = request.user.pk
+                LogEntry.objects.log_actions(who, about, CHANGE, change_message=line)
+                messages.success(request, line)
         return HttpResponseRedirect(request.get_full_path())
 
 
@@ -146,6 +165,14 @@ class JobPages(_Pages):
     def changelist_view(self, request: HttpRequest, _extra: Any = None) -> HttpResponse:
         """A part of the list of jobs."""
         home = self._home(request)
+        if request.method == "POST":
+            return self._acted(
+                request,
+                {
+                    "ask_again": lambda: _ask_again(home, request),
+                    "forget": lambda: _forget(home, request),
+                },
+            )
         which = _asked(request, "state", "task", "queue", "key")
         page = _listed(request, home.app.jobs, which)
         return self._shown(
@@ -155,6 +182,7 @@ class JobPages(_Pages):
             title="Jobs",
             states=list(State),
             asked=which,
+            refused=() if home.place.direct else waiting.refused(home)[:LISTED],
             jobs=() if page is None else page.jobs,
             next=_more(request, None if page is None else page.next),
         )
@@ -188,20 +216,61 @@ class JobPages(_Pages):
             result=_result(home, job),
             attempts=store.attempts(job_id, limit=MOST_ROWS),
             letter=store.letters_of([job_id]).get(job_id),
+            history=_history(home, job_id),
             may_retry=job.state is State.FAILED,
             may_cancel=job.state not in FINISHED,
         )
 
 
-def _retry(home: Home, job_id: int, who: str) -> str:
+def _history(home: Home, job_id: int) -> Any:
+    """What people have done about the job here, the newest first."""
+    about = [str(kind) for kind in _about(home, Job, job_id) + _about(home, DeadLetter, job_id)]
+    found = LogEntry.objects.filter(
+        content_type__app_label="seawall", object_id=str(job_id), object_repr__in=about
+    )
+    return found.select_related("user")[:LISTED]
+
+
+def _about(home: Home, model: Any, *ids: Any) -> list[Any]:
+    """What stands for these in the log of what was done."""
+    found = [model(pk=each) for each in ids]
+    for each in found:
+        each.backend = home.alias
+    return found
+
+
+def _ask_again(home: Home, request: HttpRequest) -> _Done:
+    chosen = _results(request)
+    taken = waiting.ask_again(home, chosen)
+    line = f"The store has taken {taken} of {len(chosen)}."
+    return _Done(line, [Waiting(pk=each, result=each) for each in chosen])
+
+
+def _forget(home: Home, request: HttpRequest) -> _Done:
+    chosen = _results(request)
+    line = f"{waiting.forget(home, chosen)} removed."
+    return _Done(line, [Waiting(pk=each, result=each) for each in chosen])
+
+
+def _results(request: HttpRequest) -> list[str]:
+    chosen = []
+    for each in request.POST.getlist("results")[:MOST_AT_ONCE]:
+        with suppress(ValueError):
+            chosen.append(str(UUID(each)))
+    if not chosen:
+        raise ArgumentsError("choose the jobs first")
+    return chosen
+
+
+def _retry(home: Home, job_id: int, who: str) -> _Done:
     retried(home.app, job_id, by=who)
-    return f"Job {job_id} is sent again."
+    return _Done(f"Job {job_id} is sent again.", _about(home, Job, job_id))
 
 
-def _cancel(home: Home, job_id: int) -> str:
+def _cancel(home: Home, job_id: int) -> _Done:
     if not home.app.cancel(job_id):
         raise ArgumentsError(f"job {job_id} has ended already")
-    return f"Job {job_id} is cancelled, or asked to stop."
+    return _Done(f"Job {job_id} is cancelled, or asked to stop.", _about(home, Job, job_id))
 
 
 def _result(home: Home, job: KeptJob) -> str | None:
@@ -241,7 +310,7 @@ class DeadLetterPages(_Pages):
                     "dismiss": lambda: _dismiss(home, request),
                 },
             )
-        which = _asked(request, "state", "task", "fault", "group")
+        which = _asked(request, *LETTER_FILTERS)
         page = _listed(request, home.app.dead_letters, which)
         groups: Any = ()
         if page is not None:
@@ -277,15 +346,20 @@ def _chosen(request: HttpRequest) -> list[int]:
     return chosen
 
 
-def _redrive(home: Home, request: HttpRequest) -> str:
-    return _sent(home.app.redrive(*_chosen(request), by=request.user.get_username()))
+def _redrive(home: Home, request: HttpRequest) -> _Done:
+    chosen = _chosen(request)
+    sent = _sent(home.app.redrive(*chosen, by=request.user.get_username()))
+    return _Done(sent, _about(home, DeadLetter, *chosen))
 
 
-def _redrive_group(home: Home, request: HttpRequest) -> str:
+def _redrive_group(home: Home, request: HttpRequest) -> _Done:
+    """Those of the group that the page shows: its filter holds for what is done there, too."""
     group = request.POST.get("group", "")
     if not group:
         raise ArgumentsError("choose the group first")
-    return _sent(home.app.redrive(group=group, by=request.user.get_username()))
+    which = {**_asked(request, *LETTER_FILTERS), "group": group}
+    done = home.app.redrive(**which, by=request.user.get_username())
+    return _Done(_sent(done), _about(home, DeadLetter, group) if done.sent else [])
 
 
 def _sent(done: Any) -> str:
@@ -293,11 +367,13 @@ def _sent(done: Any) -> str:
     return one_line(f"{done.sent} sent again{refused}.")
 
 
-def _dismiss(home: Home, request: HttpRequest) -> str:
+def _dismiss(home: Home, request: HttpRequest) -> _Done:
     note = "".join(sign if sign.isprintable() else " " for sign in request.POST.get("note", ""))
     note = " ".join(note.split())[:LONGEST_NOTE]
     if not note:
         raise ArgumentsError("say why they are dismissed")
-    done = home.app.dismiss(*_chosen(request), note=note, by=request.user.get_username())
+    chosen = _chosen(request)
+    done = home.app.dismiss(*chosen, note=note, by=request.user.get_username())
     refused = f", {done.refused} refused: {done.refusals[0].reason}" if done.refused else ""
-    return one_line(f"{done.done} dismissed{refused}.")
+    line = one_line(f"{done.done} dismissed{refused}: {note}.")
+    return _Done(line, _about(home, DeadLetter, *chosen))

@@ -3,8 +3,10 @@
 from typing import Any
 
 from django.apps import AppConfig
+from django.core.management.base import CommandError
 from django.db.models.signals import post_migrate
 
+from seawall.errors import SeawallError
 from seawall.store import lasts, migrate_store
 
 
@@ -25,8 +27,12 @@ def _bring_up(*, using: str, verbosity: int = 1, **_: Any) -> None:
     from seawall.django.home import aliases, home_of  # noqa: PLC0415 - once all are ready
 
     for alias in aliases():
-        home = home_of(alias)
-        if home.place.database == using and lasts(home.place.url):
+        try:
+            home = home_of(alias)
+            if home.place.database != using or not lasts(home.place.url):
+                continue
             applied = migrate_store(home.app.settings.url)
-            if verbosity and applied:
-                print(f"  Brought the jobs of TASKS[{alias!r}] up to {applied[-1]}")  # noqa: T201
+        except SeawallError as error:
+            raise CommandError(str(error)) from None
+        if verbosity and applied:
+            print(f"  Brought the jobs of TASKS[{alias!r}] up to {applied[-1]}")  # noqa: T201

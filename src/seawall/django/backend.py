@@ -12,10 +12,11 @@ from django.tasks.exceptions import InvalidTask, TaskResultDoesNotExist, TaskRes
 from django.tasks.signals import task_enqueued
 
 from seawall.django import results
+from seawall.django.address import ANOTHER_FILE, is_one_file, need_a_file_of_its_own, place_of
 from seawall.django.home import APP, Home, aliases, home_of
-from seawall.errors import SeawallError
+from seawall.errors import ConfigurationError, SeawallError
 from seawall.model import need_name
-from seawall.store import lasts
+from seawall.store import file_of, lasts
 
 
 class SeawallBackend(BaseTaskBackend):
@@ -69,6 +70,9 @@ class SeawallBackend(BaseTaskBackend):
         yield from super().check(**kwargs)
         if not apps.is_installed(APP):
             yield _error(1, f"TASKS uses seawall, and {APP!r} is not in INSTALLED_APPS.", "Add it.")
+        if (line := self._of_files()) is not None:
+            yield _error(5, line, f"{ANOTHER_FILE[0].upper()}{ANOTHER_FILE[1:]}.")
+            return
         try:
             home = self.home
         except SeawallError as error:
@@ -76,6 +80,17 @@ class SeawallBackend(BaseTaskBackend):
             return
         yield from self._of_tasks(home)
         yield from self._of_sharing(home)
+
+    def _of_files(self) -> str | None:
+        try:
+            place = place_of(self.alias, self.options)
+        except SeawallError:
+            return None  # that is said otherwise
+        try:
+            need_a_file_of_its_own(self.alias, place)
+        except ConfigurationError as error:
+            return f"{error}."
+        return None
 
     def _of_tasks(self, home: Home) -> Iterable[checks.CheckMessage]:
         for path, task in list(results.tasks.items()):
@@ -90,12 +105,16 @@ class SeawallBackend(BaseTaskBackend):
         for alias in aliases():
             with suppress(SeawallError):
                 url = home_of(alias).place.url
-                if alias < self.alias and url == home.place.url and lasts(url):
+                if alias < self.alias and lasts(url) and _is_one_store(url, home.place.url):
                     yield _error(
                         4,
                         f"TASKS[{alias!r}] and TASKS[{self.alias!r}] keep their jobs in one store.",
                         "Use queues of one backend, or give one of them its own OPTIONS['url'].",
                     )
+
+
+def _is_one_store(one: str, other: str) -> bool:
+    return one == other or is_one_file(file_of(one), file_of(other))
 
 
 def _error(number: int, message: str, hint: str) -> checks.CheckMessage:

@@ -2,7 +2,7 @@
 
 Django makes a backend for each thread; what they share is here: the tasks that this process has
 met, and for each backend its `Seawall`. It is made when it is first needed and made anew where the
-settings have changed. Making one opens nothing.
+settings have changed; credentials alone make no other. Making one opens nothing.
 """
 
 import threading
@@ -21,16 +21,16 @@ from django.tasks.exceptions import TaskResultDoesNotExist
 from django.utils.module_loading import autodiscover_modules
 
 from seawall.app import Seawall
-from seawall.current import maybe_current_job
-from seawall.django import outbox, results, running
-from seawall.django.address import Place, place_of
+from seawall.django import results, running, waiting
+from seawall.django.address import Place, need_a_file_of_its_own, place_of, signs_of
 from seawall.django.options import said_of
 from seawall.errors import ArgumentsError, ConfigurationError, SeawallError
 from seawall.model import NewJob
+from seawall.queue import as_asked, asking_for
 from seawall.store import Filter, Taken, lasts
 from seawall.store.inspect import open_as_is
 from seawall.store.reading import Reading
-from seawall.tasks import Options, Task
+from seawall.tasks import Options, Request, Task
 
 APP = "seawall.django"
 _OURS = ("url", "database", "config", "policies", "upstreams", "modules")
@@ -56,11 +56,13 @@ def home_of(alias: str) -> "Home":
         if alias in _INSTEAD:
             return _INSTEAD[alias]
         options = dict(task_backends[alias].options)
-        place = place_of(alias, options)
+        signs = signs_of(options)
         found = _HOMES.get(alias)
-        if found is None or found.made_of != (place, options):
+        if found is None or found.made_of != (signs, options):
             if found is not None:
                 found.app.close()
+            place = place_of(alias, options)
+            need_a_file_of_its_own(alias, place)  # whoever skips checks is not to pay with a file
             found = _HOMES[alias] = Home(alias, place, options)
         return found
 
@@ -117,7 +119,7 @@ class Home:
         self.inline = inline
         """Whether tasks run in the thread of whoever waits for them: in tests."""
         self.place = place
-        self.made_of = (place, options)
+        self.made_of = (signs_of(options), options)
         self._modules = options.get("modules", ())
         self._declaring = threading.Lock()
         said = {name: value for name, value in options.items() if name not in _OURS}
@@ -134,7 +136,7 @@ class Home:
             raise ConfigurationError(f"TASKS[{alias!r}]: {error}") from None
         running.tell_of_failures(self)
         if not place.direct:
-            self.app.chores[f"outbox {alias}"] = (SWEEP_SECONDS, lambda: outbox.swept(self))
+            self.app.chores[f"waiting {alias}"] = (SWEEP_SECONDS, lambda: waiting.swept(self))
 
     # --- tasks --------------------------------------------------------------------------------
 
@@ -175,13 +177,13 @@ class Home:
             import_module(module)
         if getattr(settings, "ROOT_URLCONF", None):
             import_module(settings.ROOT_URLCONF)
-        for path in self._waiting():
+        for path in self._queued():
             with suppress(Exception):  # whoever has no such task leaves it to others
                 results.task_at(path)
         for path in sorted(results.tasks):
             self.task(path)
 
-    def _waiting(self) -> set[str]:
+    def _queued(self) -> set[str]:
         if not lasts(self.place.url):
             return set()
         with suppress(SeawallError), open_as_is(self.app.settings.url) as store:
@@ -191,8 +193,15 @@ class Home:
     # --- asking -------------------------------------------------------------------------------
 
     def enqueue(self, result: Any) -> None:
-        """Write the job down: now, or with the transaction that is open."""
-        job = self._new_job(result)
+        """Write the job down: now, or with the transaction that is open; in the trace that is."""
+        request = self._request(result)
+        with asking_for(request) as traced:
+            elsewhere = not running.runs_at(self)
+            (job,) = as_asked([request.new_job()], traced.trace, elsewhere=elsewhere)
+            traced.of(self._written(job))
+
+    def _written(self, job: NewJob) -> int | None:
+        """The number of the job; None where it is not in the store yet."""
         connection = connections[self.place.database]
         open_by_hand = connection.connection is not None and not connection.autocommit
         if not (connection.in_atomic_block or open_by_hand):
@@ -201,23 +210,22 @@ class Home:
             answer = self.app.store.enqueue_on(connection, [job])[0]
         else:
             need_installed()
-            outbox.put(self, job)
-            return
+            waiting.put(self, job)
+            return None
         if answer.taken is not Taken.CREATED:
             raise ArgumentsError(f"{job.lane.task}: {answer.reason or 'it was not taken'}")
+        return answer.job_id
 
-    def _new_job(self, result: Any) -> NewJob:
+    def _request(self, result: Any) -> Request[Any]:
         task = result.task
-        current = maybe_current_job()
         options = Options(
             queue=task.queue_name,
             priority=int(task.priority),
             run_after=results.aware(task.run_after),
             key=result.id,
-            request_id=None if current is None else current.request_id,
         )
         envelope = results.envelope_of(result)
-        return self.task(task.module_path).request(options, (), dict(envelope)).new_job()
+        return self.task(task.module_path).request(options, (), dict(envelope))
 
     # --- results ------------------------------------------------------------------------------
 
@@ -230,7 +238,7 @@ class Home:
         found = self._in_store(store, result_id)
         if found is None and not self.place.direct:
             # It may be moved between two looks, and is then in the store.
-            found = outbox.result(self, result_id) or self._in_store(store, result_id)
+            found = waiting.result(self, result_id) or self._in_store(store, result_id)
         if found is None:
             raise TaskResultDoesNotExist(result_id)
         return found

@@ -28,7 +28,7 @@ from seawall.store.values import MOST_ROWS
 
 if TYPE_CHECKING:
     from seawall.artifacts import Artifacts
-    from seawall.django.models import Outbox
+    from seawall.django.models import Waiting
     from seawall.store import Store
     from seawall.store.reading import Reading
 
@@ -42,6 +42,7 @@ _STATUS = {
 }
 _NO_EXCEPTION = "seawall.errors.FaultError"
 _CANCELLED = "seawall.errors.JobCancelledError"
+_REFUSED = "seawall.errors.ArgumentsError"
 
 tasks: dict[str, Any] = {}
 """Every task that this process has met, by its path."""
@@ -128,10 +129,17 @@ def of_job(
     return result
 
 
-def of_outbox(row: "Outbox") -> Any:
-    """What Django shows of a job that waits for the commit, or for being moved to the store."""
+def of_waiting(row: "Waiting") -> Any:
+    """What Django shows of a job that waits for the commit, or for being moved to the store.
+
+    One that the store would not take has failed.
+    """
     envelope = json.loads(row.arguments)
-    return _result(row.task, envelope, queue=row.queue, priority=row.priority)
+    result = _result(row.task, envelope, queue=row.queue, priority=row.priority)
+    if row.refused:
+        error = TaskError(exception_class_path=_REFUSED, traceback=row.refused)
+        _set(result, status=TaskResultStatus.FAILED, finished_at=row.refused_at, errors=[error])
+    return result
 
 
 def under_way(envelope: Envelope, current: CurrentJob, earlier: Sequence[Attempt]) -> Any:

@@ -5,27 +5,26 @@ requests. An async task has a thread of its own for what it asks of Django's syn
 that thread's connections end with it. Whatever a receiver of a signal raises is logged by Django
 and changes nothing.
 
-`task_finished` is sent once a task is done, or has failed for good: an attempt that will be made
-again has finished nothing.
+`task_finished` is sent as a task is done, or once it is written that it has failed for good: an
+attempt that will be made again, or that lost its lease, has finished nothing.
 """
 
-import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
 from django.tasks import TaskContext
-from django.tasks.exceptions import TaskResultMismatch
 from django.tasks.signals import task_finished, task_started
 from django.utils.json import normalize_json
 
 from seawall.current import current_job
 from seawall.django import results
 from seawall.django.results import Envelope
-from seawall.errors import SeawallError, Skip
+from seawall.errors import Skip
 from seawall.hooks import FaultReport
 
 if TYPE_CHECKING:
@@ -35,59 +34,54 @@ if TYPE_CHECKING:
 HOME_OF_ISOLATED = "seawall.django.isolated"
 """Where a process of its own finds what it is to run."""
 
+_FIELDS = get_type_hints(Envelope)
+_SIGNATURE = inspect.Signature(
+    [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint)
+        for name, hint in _FIELDS.items()
+    ]
+)
+"""What a job's handler takes: the fields of the envelope, by name."""
+
+_AT: "ContextVar[Home | None]" = ContextVar("seawall_django_home", default=None)
+"""Whose job it is that this code works on."""
+
 
 def handler(home: "Home", task: Any) -> Callable[..., Any]:
     """The function that workers call for jobs of the task."""
 
-    def run(
-        id: str,  # noqa: A002 - it is the result's id, and kept under that name
-        backend: str,
-        enqueued_at: str,
-        run_after: str | None,
-        args: list[Any],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        return _called(home, task, _envelope(id, backend, enqueued_at, run_after, args, kwargs))
+    def run(**envelope: Any) -> Any:
+        return _called(home, task, cast("Envelope", envelope))
 
-    async def arun(
-        id: str,  # noqa: A002 - as above
-        backend: str,
-        enqueued_at: str,
-        run_after: str | None,
-        args: list[Any],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        envelope = _envelope(id, backend, enqueued_at, run_after, args, kwargs)
-        return await _awaited(home, task, envelope)
+    async def arun(**envelope: Any) -> Any:
+        return await _awaited(home, task, cast("Envelope", envelope))
 
     # In a test it runs in the test's own thread, whose transaction it has to see.
     made = arun if inspect.iscoroutinefunction(task.func) and not home.inline else run
     made.__name__ = made.__qualname__ = task.name
     made.__doc__ = task.func.__doc__
     made.__module__ = HOME_OF_ISOLATED
+    vars(made)["__signature__"] = _SIGNATURE
+    made.__annotations__ = dict(_FIELDS)
     return made
 
 
-def _envelope(
-    id_: str,
-    backend: str,
-    enqueued_at: str,
-    run_after: str | None,
-    args: list[Any],
-    kwargs: dict[str, Any],
-) -> Envelope:
-    return {
-        "id": id_,
-        "backend": backend,
-        "enqueued_at": enqueued_at,
-        "run_after": run_after,
-        "args": args,
-        "kwargs": kwargs,
-    }
+def runs_at(home: "Home") -> bool:
+    """Whether this code works on a job of that backend."""
+    return _AT.get() is home
+
+
+@contextmanager
+def _at(home: "Home") -> Iterator[None]:
+    token = _AT.set(home)
+    try:
+        yield
+    finally:
+        _AT.reset(token)
 
 
 def _called(home: "Home", task: Any, envelope: Envelope) -> Any:
-    with _tidy_connections(home):
+    with _at(home), _tidy_connections(home):
         result = _begun(home, envelope)
         task_started.send_robust(sender=home.kind, task_result=result)
         try:
@@ -100,20 +94,21 @@ def _called(home: "Home", task: Any, envelope: Envelope) -> Any:
 
 
 async def _awaited(home: "Home", task: Any, envelope: Envelope) -> Any:
-    async with ThreadSensitiveContext():
-        try:
-            result = await sync_to_async(_begun)(home, envelope)
-            await task_started.asend_robust(sender=home.kind, task_result=result)
+    with _at(home):
+        async with ThreadSensitiveContext():
             try:
-                given = (*_first(task, result), *result.args)
-                value = normalize_json(await task.func(*given, **result.kwargs))
-            except Skip:
-                await sync_to_async(_finished)(home, result, None)
-                raise
-            await sync_to_async(_finished)(home, result, value)
-            return value
-        finally:
-            await sync_to_async(connections.close_all)()
+                result = await sync_to_async(_begun)(home, envelope)
+                await task_started.asend_robust(sender=home.kind, task_result=result)
+                try:
+                    given = (*_first(task, result), *result.args)
+                    value = normalize_json(await task.func(*given, **result.kwargs))
+                except Skip:
+                    await sync_to_async(_finished)(home, result, None)
+                    raise
+                await sync_to_async(_finished)(home, result, value)
+                return value
+            finally:
+                await sync_to_async(connections.close_all)()
 
 
 def _begun(home: "Home", envelope: Envelope) -> Any:
@@ -154,39 +149,22 @@ def _tidy_connections(home: "Home") -> Iterator[None]:
 
 
 def tell_of_failures(home: "Home") -> None:
-    """Have `task_finished` sent for jobs that have failed for good."""
+    """Have `task_finished` sent for jobs that have failed for good, once that is written."""
 
-    @home.app.on_fault
+    @home.app.on_failed
     def task_failed(report: FaultReport) -> None:
-        if not report.final:
-            return
-        loop = _loop()
-        if loop is None:
-            _send_failed(home, report)
-        else:  # Django and the store are asked elsewhere: the loop belongs to other tasks, too
-            loop.run_in_executor(None, _send_failed, home, report)
-
-
-def _loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that this thread runs, if it runs one."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+        _send_failed(home, report)
 
 
 def _send_failed(home: "Home", report: FaultReport) -> None:
-    try:
-        store = home.app.store
-        job = store.jobs([report.job_id]).get(report.job_id)
-        envelope = results.opened(store.arguments(report.job_id))
-        if job is None or envelope is None:
-            return
-        result = results.of_job(store, job, envelope)
-    except (SeawallError, TaskResultMismatch):
-        return
+    store = home.app.store
+    job = store.jobs([report.job_id]).get(report.job_id)
+    envelope = results.opened(store.arguments(report.job_id))
+    if job is None or envelope is None:
+        return  # it is gone by now, or none of Django's
+    result = results.of_job(store, job, envelope)
     with _tidy_connections(home):
-        if not result.is_finished:
+        if not result.is_finished:  # somebody has sent it again meanwhile
             results.failed(result, report.fault, report.error)
         if report.error is None:
             task_finished.send_robust(sender=home.kind, task_result=result)

@@ -22,7 +22,7 @@ from django.tasks import DEFAULT_TASK_BACKEND_ALIAS, task_backends
 from django.utils import timezone
 
 from seawall.clock import ManualClock
-from seawall.django import outbox, results
+from seawall.django import results, waiting
 from seawall.django.address import IN_MEMORY, place_of
 from seawall.django.home import Home, instead
 from seawall.store import Store, open_store
@@ -73,6 +73,6 @@ class World(PlainWorld):
 
     def _moved(self) -> int:
         moved = 0
-        while many := outbox.moved(self._home):
+        while many := waiting.moved(self._home):
             moved += many
         return moved

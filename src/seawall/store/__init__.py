@@ -173,6 +173,7 @@ __all__ = [
     "WebhookSecrets",
     "aenqueue_beside",
     "enqueue_beside",
+    "file_of",
     "lasts",
     "migrate_store",
     "open_store",
@@ -327,6 +328,11 @@ def _path(url: str) -> str:
 def lasts(url: str) -> bool:
     """Whether the store at that address outlives this process."""
     return not (url.startswith(_SQLITE) and url.removeprefix(_SQLITE) in _IN_MEMORY)
+
+
+def file_of(url: str) -> str | None:
+    """The path of the file that the store at that address is in; None where it is in none."""
+    return _path(url) if url.startswith(_SQLITE) and lasts(url) else None
 
 
 def _need_a_lasting_one(url: str) -> None:

@@ -84,6 +84,8 @@ def _tell(work: Work, end: End, *, lost: bool) -> None:
         context = None if end.span is None else end.span.context
         for event in end.events:
             emit(event, context=context)
+        if end.failed is not None:
+            work.app.hooks.tell_failed(end.failed)
     if end.span is not None:
         end.span.tell(lost=lost)
 

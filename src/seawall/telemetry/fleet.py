@@ -12,7 +12,10 @@ from seawall.telemetry.event import Event
 class HookFailed(Event):
     name: ClassVar[str] = "hook_failed"
     level: ClassVar[int] = logging.ERROR
-    meaning: ClassVar[str] = "A hook of the application's raised; that changes nothing for the job."
+    meaning: ClassVar[str] = (
+        "A hook of the application's raised, or could not be told; that changes nothing for the"
+        " job."
+    )
 
     hook: str
     job: int

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from seawall.current import Said
 from seawall.errors import StoreError
 from seawall.execute import End, Work, cannot_be_stored
+from seawall.hooks import FaultReport
 from seawall.model import Settlement, Token
 from seawall.spans import Finish
 from seawall.states import State
@@ -49,6 +50,7 @@ class Turns:
         prefetched: Sequence[str],
         work: Callable[[Claim, float], Work],
         stepping: AbstractContextManager[bool],
+        tell_failed: Callable[[Sequence[FaultReport]], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._core = core
@@ -58,12 +60,15 @@ class Turns:
         self._prefetched = prefetched
         self._work = work
         self._stepping = stepping
+        self._tell_failed = tell_failed
         self._scribe = Scribe(store) if store.many_at_once else None
         self.warden = Warden(store)
         self._to_say = dict[Token, Sequence[LogEvent]]()
         """What is said of attempts once their ends are written, where there is anything to say."""
         self._spans = dict[Token, Finish]()
         """What is told in traces then, where anybody traces."""
+        self._failed = dict[Token, FaultReport]()
+        """What hooks are told then of jobs that have failed by it."""
         self._progress = dict[Token, tuple[float, float | None, str]]()
 
     def close(self) -> None:
@@ -81,19 +86,24 @@ class Turns:
             self._to_say[token] = end.events
         if end.span is not None:
             self._spans[token] = end.span
+        if end.failed is not None:
+            self._failed[token] = end.failed
         if said.progress is not None:
             self._progress[token] = said.progress
 
     def forget_unless_ours(self, token: Token) -> None:
         """There is nothing to say of an attempt that was taken from us while it ran."""
-        if (self._to_say or self._spans) and not self._core.claim_of(token):
+        tells = self._to_say or self._spans or self._failed
+        if tells and not self._core.claim_of(token):
             self._to_say.pop(token, None)
+            self._failed.pop(token, None)
             self._tell_span(token, lost=True)
 
     def lost(self, claim: Claim | None) -> None:
         """Say that a lease was lost, if it was ours; there is nothing else to say of it."""
         if claim is not None:
             self._to_say.pop(claim.token, None)
+            self._failed.pop(claim.token, None)
             self._tell_span(claim.token, lost=True)
             self._say.lost(claim)
 
@@ -121,6 +131,7 @@ class Turns:
             self._lose_older(claims)
             return [Turned(tuple(claims), written=False, again_at=again_at), *self.shut()]
         self._say.back()
+        failed = self._failed_by(turn, answers)
         with self._stepping:
             for release, answer in zip(turn.releases, released, strict=True):
                 self._written(release, answer)
@@ -131,9 +142,22 @@ class Turns:
                 and (again := self._written(settlement, answer)) is not None
             ]
             self._lose_older(claims)
+        self._tell_failed(failed)
         advanced = advanced_in(turn.settlements, answers, self._governor.lets_begin)
         turned = Turned(tuple(claims), tuple(instead), advanced, again_at=again_at)
         return [turned, *self.shut(), *self._halted(turn)]
+
+    def _failed_by(self, turn: Turn, answers: Sequence[Answer]) -> list[FaultReport]:
+        """The jobs that have failed by what was just written."""
+        if not self._failed:
+            return []
+        return [
+            report
+            for each, answer in zip(turn.settlements, answers, strict=True)
+            if answer.result is not Result.REFUSED
+            and (report := self._failed.pop(each.token, None)) is not None
+            and have_failed(answer)
+        ]
 
     def _halted(self, turn: Turn) -> list[Event]:
         """The runs that have to stop by what was just written of their items."""
@@ -265,9 +289,16 @@ class Turns:
         self._to_say[refused.token] = end.events
         if end.span is not None:
             self._spans[refused.token] = end.span
+        if end.failed is not None:
+            self._failed[refused.token] = end.failed
         if not isinstance(end.write, Settlement):
             raise TypeError("a fault is settled")
         return end.write
+
+
+def have_failed(answer: Answer) -> bool:
+    """Whether it is written that a job has failed by an attempt that was to be its last."""
+    return answer.result in (Result.DONE, Result.ALREADY) and answer.state is not State.CANCELLED
 
 
 def advanced_in(

@@ -8,7 +8,7 @@ is logged and tried again at its next turn.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -161,7 +161,10 @@ class Upkeep:
             for lapse, asked, answer in zip(lapses, reclaims, answers, strict=True):
                 if answer.result is Result.DONE:
                     _tell_reclaimed(lapse, asked, answer)
-                    self._app.hooks.tell(_report(lapse, asked))
+                    report = _report(lapse, asked)
+                    self._app.hooks.tell(report)
+                    if report.final and answer.state is State.FAILED:
+                        self._app.hooks.tell_failed(report)
             if len(lapses) < MOST_ROWS or not any(a.result is Result.DONE for a in answers):
                 return
 
@@ -190,8 +193,27 @@ class Upkeep:
             found = self._store.expire()
             if found:
                 emit(Expired(jobs=len(found), first=found[0]))
+                self._tell_expired(found)
             if len(found) < MOST_ROWS:
                 return
+
+    def _tell_expired(self, found: Sequence[int]) -> None:
+        """They have failed without an attempt."""
+        if not self._app.hooks.hear_of_failed:
+            return
+        for job in self._store.jobs(found).values():
+            if job.state is State.FAILED and job.last_fault is not None:
+                self._app.hooks.tell_failed(
+                    FaultReport(
+                        job_id=job.id,
+                        task=job.task,
+                        attempt=job.tries,
+                        fault=job.last_fault,
+                        final=True,
+                        error=None,
+                        owner=job.owner,
+                    )
+                )
 
     def straighten(self) -> None:
         """Put right what a wrong clock set."""

@@ -55,6 +55,7 @@ from seawall.worker.news import News
 from seawall.worker.runner import Runner
 from seawall.worker.signals import stopped_by_signals
 from seawall.worker.slots import limit_of
+from seawall.worker.teller import Teller
 from seawall.worker.turns import Turns
 from seawall.worker.upkeep import Upkeep
 
@@ -118,6 +119,7 @@ class Worker:
         self._behind = False
         """Handlers have ended of which the core has perhaps not heard."""
         self._say = News(self.id, app.clock)
+        self._teller = Teller(app.hooks)
         self._stop_at: float | None = None
         self._drained_at = 0.0
 
@@ -209,6 +211,7 @@ class Worker:
             beats.close()
             self._runner.close()
             self._turns.close()
+            self._teller.close()
             clean = self._leave()
             if lasts(self.app.settings.url) and self._done.is_set():
                 store.close()
@@ -242,6 +245,7 @@ class Worker:
             prefetched=self._prefetched,
             work=lambda claim, _: self._work(claim, self.app.clock.monotonic()),
             stepping=self._stepping,
+            tell_failed=self._teller.tell,
         )
         return governor, turns
 

@@ -1,4 +1,4 @@
-"""The outbox, and what the admin knows jobs and dead letters by."""
+"""Jobs that wait for a commit, and what the admin knows jobs and dead letters by."""
 
 from typing import ClassVar
 
@@ -41,7 +41,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Outbox",
+            name="Waiting",
             fields=[
                 (
                     "id",
@@ -57,10 +57,14 @@ class Migration(migrations.Migration):
                 ("priority", models.IntegerField()),
                 ("run_after", models.DateTimeField(null=True)),
                 ("request_id", models.CharField(blank=True, max_length=200)),
+                ("trace", models.CharField(blank=True, max_length=600)),
+                ("parent", models.BigIntegerField(null=True)),
                 ("arguments", models.TextField()),
                 ("refused", models.CharField(blank=True, max_length=200)),
+                ("refused_at", models.DateTimeField(null=True)),
             ],
             options={
+                "db_table": "seawall_django_waiting",
                 "default_permissions": (),
             },
         ),

@@ -1,13 +1,18 @@
 import os
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 from asgiref.sync import sync_to_async
 from django.db import connection, transaction
 from django.tasks import task
+from django.utils import timezone
 
 from seawall import Skip, Snooze, current_job
-from seawall.django import runs_with
+from seawall.django import application, runs_with
+from seawall.faults import Fault, FaultCode
+from seawall.model import Token
+from seawall.store import Reclaim, Result
 from shop.models import Order
 
 calls = []
@@ -48,6 +53,12 @@ def flaky(context):
 @runs_with(policy="once")
 def broken(password="hunter2"):  # noqa: S107 - it must not be seen anywhere
     raise ValueError(f"no such thing, password={password}")
+
+
+@task
+@runs_with(policy="once")
+def broken_too():
+    broken.func()
 
 
 class OutOfStockError(Exception):
@@ -113,6 +124,22 @@ def asks_for_more(number):
 
 
 @task
+def asks_for_later(seconds):
+    return add.using(run_after=timezone.now() + timedelta(seconds=seconds)).enqueue(1).id
+
+
+@task
+def asks_elsewhere():
+    return add.using(backend="other").enqueue(1).id
+
+
+@task
+@runs_with(isolated=True)
+def asks_from_its_own_process():
+    return add.enqueue(1).id
+
+
+@task
 @runs_with(isolated=True)
 def who_am_i():
     return {"pid": os.getpid(), "orders": Order.objects.count()}
@@ -124,6 +151,25 @@ def calls_a_region(region):
     if region == "gone":
         raise ValueError("no such region")
     return region
+
+
+@task
+@runs_with(policy="once")
+def loses_its_lease():
+    current = current_job()
+    if current.seq > 1:
+        return
+    token, store = Token(current.id, 1, 1), application().store
+    gone = Reclaim(token=token, fault=Fault(FaultCode.WORKER_LOST), delay_seconds=0.0)
+    while store.reclaim([gone])[0].result is not Result.DONE:
+        store.renew([token], lease_seconds=0.001)
+    raise ValueError("too late")
+
+
+@task
+@runs_with(policy="once")
+async def loses_its_lease_later():
+    await sync_to_async(loses_its_lease.func)()
 
 
 @task

@@ -12,3 +12,8 @@ def order(request, number):
         if number == 13:
             raise RuntimeError("unlucky")
     return HttpResponse(result.id)
+
+
+def order_more(request, number):
+    with transaction.atomic():
+        return HttpResponse(tasks.asks_for_more.enqueue(number).id)

@@ -3,17 +3,22 @@
 import argparse
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connections
+from django.db import DatabaseError, connections
 from django.tasks import DEFAULT_TASK_BACKEND_ALIAS
 
 from seawall.cli import run
-from seawall.django import outbox
+from seawall.django import waiting
 from seawall.django.home import Home, aliases, home_of
 from seawall.errors import SeawallError
 from seawall.settings import PREFIX
+from seawall.why import times
+
+_APP, _URL, _PATHS = PREFIX + "APP", PREFIX + "URL", "PYTHONPATH"
 
 
 class Command(BaseCommand):
@@ -39,15 +44,27 @@ class Command(BaseCommand):
         try:
             home = home_of(_chosen(said["backend"]))
             if words[:1] == ["worker"] and not home.place.direct:
-                outbox.swept(home)
+                waiting.swept(home)
                 home.app.close()  # what the command says of settings comes before it is in use
         except SeawallError as error:
             raise CommandError(str(error)) from None
-        _set_up(home, words)
+        if words[:1] == ["doctor"] and not home.place.direct:
+            self._tell_of_refused(home)
         connections.close_all()  # a worker's tasks open their own
-        code = run(words)
+        with _set_up(home, words):
+            code = run(words)
         if code:
             sys.exit(code)
+
+    def _tell_of_refused(self, home: Home) -> None:
+        """What seawall's own doctor cannot know: it stands in the project's database."""
+        try:
+            many = waiting.refused(home).count()
+        except DatabaseError:
+            return  # its tables are not made yet
+        if many:
+            line = f"the store refused {times(many, 'job')} of transactions: see the admin, at Jobs"
+            self.stderr.write(line)
 
 
 def _chosen(said: str | None) -> str:
@@ -61,18 +78,32 @@ def _chosen(said: str | None) -> str:
     return chosen
 
 
-def _set_up(home: Home, words: list[str]) -> None:
+@contextmanager
+def _set_up(home: Home, words: list[str]) -> Iterator[None]:
     """What seawall's commands, and processes that they start, find in their environment.
 
     Those that go on know the address by their application: what tasks start must not inherit it.
+    Afterwards all is as it was: whoever calls a command goes on in this process.
     """
-    os.environ[PREFIX + "APP"] = f"seawall.django.application:{home.alias}"
+    before = {name: os.environ.get(name) for name in (_APP, _URL, _PATHS)}
+    try:
+        _tell(home, words)
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _tell(home: Home, words: list[str]) -> None:
+    os.environ[_APP] = f"seawall.django.application:{home.alias}"
     if words[:1] not in (["worker"], ["serve"]):
-        os.environ[PREFIX + "URL"] = home.app.settings.url
+        os.environ[_URL] = home.app.settings.url
     here = os.path.abspath(sys.path[0] or ".")  # noqa: PTH100 - a folder, or what is none
-    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    paths = [path for path in os.environ.get(_PATHS, "").split(os.pathsep) if path]
     if here not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([here, *paths])
+        os.environ[_PATHS] = os.pathsep.join([here, *paths])
 
 
 def _without_djangos(words: list[str]) -> list[str]:

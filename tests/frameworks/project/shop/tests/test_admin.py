@@ -1,5 +1,6 @@
 """Jobs and dead letters among the pages of the admin."""
 
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client, TestCase
 from django.urls import reverse
@@ -45,7 +46,7 @@ class Pages(TestCase):
         page = self.boss.get(reverse("admin:index"))
         self.assertContains(page, reverse(JOBS))
         self.assertContains(page, reverse(LETTERS))
-        self.assertNotContains(page, "outbox")
+        self.assertNotContains(page, "/seawall/waiting")
         self.assertNotContains(page, "/seawall/job/add")
 
     def test_jobs_are_listed_and_found(self):
@@ -150,6 +151,62 @@ class Pages(TestCase):
         ):
             page = self.boss.post(place, nothing, follow=True)
             self.assertContains(page, "Choose the dead letters first")
+
+    def test_redriving_what_failed_alike_keeps_to_the_filter_of_the_page(self):
+        mine, other = self.failed()[0], self.failed_alike()
+        letters = {each.job_id: each for each in application().dead_letters().letters}
+        group = letters[mine].fault.fingerprint
+        self.assertEqual(letters[other].fault.fingerprint, group)
+        place = f"{reverse(LETTERS)}?task=shop.tasks.broken"
+        (shown,) = self.boss.get(place).context["groups"]
+        self.assertEqual((shown.fingerprint, shown.count), (group, 1))
+        page = self.boss.post(place, {"action": "redrive_group", "group": group}, follow=True)
+        self.assertContains(page, "1 sent again")
+        self.assertEqual(application().job(mine).state, "queued")
+        self.assertEqual(application().job(other).state, "failed")
+        page = f"{reverse(LETTERS)}?fault=TIMEOUT"
+        self.boss.post(page, {"action": "redrive_group", "group": group})
+        self.assertEqual(application().job(other).state, "failed")
+
+    def failed_alike(self):
+        result = tasks.broken_too.enqueue()
+        self.world.drain()
+        (job,) = application().jobs(key=result.id)
+        return job.id
+
+    def test_who_did_what_is_written_down_and_shown_with_the_job(self):
+        job, _ = self.failed()
+        place = reverse(JOB, args=(job,))
+        self.boss.post(place, {"action": "retry"})
+        self.boss.post(place, {"action": "cancel"})
+        self.boss.post(place, {"action": "cancel"})  # refused: nothing was done
+        self.boss.post(place, {"action": "explode"})
+        said = [(str(each.user), str(each), each.object_id) for each in LogEntry.objects.all()]
+        self.assertEqual(len(said), 2)
+        self.assertEqual({(user, number) for user, _, number in said}, {("boss", str(job))})
+        page = self.boss.get(place)
+        self.assertContains(page, "is cancelled, or asked to stop")
+        self.assertContains(page, "<td>boss</td>", 2)
+
+    def test_what_is_done_about_letters_is_written_down(self):
+        jobs = [self.failed()[0] for _ in range(3)]
+        place = reverse(LETTERS)
+        (group,) = self.boss.get(place).context["groups"]
+        self.boss.post(place, {"action": "redrive", "jobs": jobs[:1]})
+        self.boss.post(place, {"action": "dismiss", "jobs": jobs[1:2], "note": "a test"})
+        self.boss.post(place, {"action": "redrive_group", "group": group.fingerprint})
+        self.boss.post(place, {"action": "redrive_group", "group": "none-such\0"})
+        about = [(each.object_id, each.change_message) for each in LogEntry.objects.order_by("id")]
+        self.assertEqual(
+            about,
+            [
+                (str(jobs[0]), "1 sent again."),
+                (str(jobs[1]), "1 dismissed: a test."),
+                (group.fingerprint, "1 sent again."),
+            ],
+        )
+        self.assertContains(self.boss.get(reverse(JOB, args=(jobs[1],))), "1 dismissed: a test.")
+        self.assertEqual(self.boss.get(reverse("admin:index")).status_code, 200)
 
     def test_a_letter_leads_to_its_job(self):
         job, _ = self.failed()

@@ -18,6 +18,7 @@ from seawall.django.testing import in_memory
 from seawall.errors import ArgumentsError, ConfigurationError
 from shop import tasks
 from shop.models import Order
+from shop.tests.spans import Spans, provided, within
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
@@ -263,6 +264,15 @@ class Running(InMemory):
         refused = application().tasks[job.task].may_be_retried
         self.assertEqual(refused(args=["gone"], kwargs={}), "the region is gone")
 
+    def test_what_a_job_takes_is_held_to_the_envelope(self):
+        for asked in (tasks.broken, tasks.broken_later):
+            result = self.ended(asked.enqueue())
+            (job,) = application().jobs(key=result.id)
+            for edit, word in (({"argument": []}, "argument"), ({"args": 5}, "args")):
+                with self.subTest(edit), self.assertRaisesMessage(ArgumentsError, word):
+                    application().redrive(job.id, edit=edit)
+            self.assertEqual(application().redrive(job.id, edit={"kwargs": {}}).sent, 1)
+
     def test_a_queue_that_is_gone_does_not_hide_results(self):
         result = tasks.report.enqueue("eu")
         self.world._moved()
@@ -305,6 +315,27 @@ class Transactions(InMemory):
         self.assertEqual(kept.return_value, 1)
         with self.assertRaises(TaskResultDoesNotExist):
             gone.refresh()
+
+
+class Traces(InMemory):
+    def test_a_job_that_waits_for_its_transaction_keeps_its_trace(self):
+        with Spans() as spans:
+            with within("web"), transaction.atomic():
+                tasks.asks_for_more.enqueue(7)
+            self.world.drain()
+        for child in ("shop.tasks.add", "shop.tasks.confirm"):
+            self.assertEqual(spans.above(f"process {child}")[-1], "web")
+
+    def test_a_worker_that_does_not_trace_breaks_no_trace(self):
+        with Spans() as spans:
+            with within("web"):
+                tasks.asks_for_later.enqueue(3_600)
+            with provided(None):
+                self.assertEqual(self.world.work(), 1)
+            self.assertEqual(self.world.drain(), 1)
+        self.assertEqual(len(spans.traces()), 1)
+        above = spans.above("process shop.tasks.add")
+        self.assertEqual(above, ["enqueue shop.tasks.asks_for_later", "web"])
 
 
 class Signals(InMemory):
@@ -385,6 +416,21 @@ class Several(TestCase):
             self.assertEqual(result.return_value, 1)
             with self.assertRaises(TaskResultDoesNotExist):
                 task_backends["default"].get_result(result.id)
+
+    @override_settings(TASKS={"default": {"BACKEND": SEAWALL}, "other": {"BACKEND": SEAWALL}})
+    def test_a_job_of_one_store_is_no_parent_in_another(self):
+        with in_memory("other") as other, in_memory() as world:
+            result = tasks.asks_elsewhere.enqueue()
+            mine = tasks.asks_for_later.enqueue(0)
+            world.drain()
+            other._moved()
+            result.refresh()
+            mine.refresh()
+            (away,) = application("other").jobs(key=result.return_value)
+            (here,) = application().jobs(key=mine.return_value)
+            (parent,) = application().jobs(key=mine.id)
+        self.assertIsNone(away.parent)
+        self.assertEqual(here.parent, parent.id)
 
     def test_in_a_test_jobs_are_kept_in_memory_whatever_the_settings_say(self):
         url = "postgresql://nobody@127.0.0.1:1/nothing"

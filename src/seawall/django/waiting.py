@@ -10,18 +10,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import close_old_connections, connections, transaction
+from django.utils import timezone
 
 from seawall.django import results
 from seawall.model import Lane, NewJob
+from seawall.redact import one_line
 from seawall.store import Taken
 from seawall.telemetry import UpkeepFailed, emit
 
 if TYPE_CHECKING:
     from seawall.django.home import Home
-    from seawall.django.models import Outbox
+    from seawall.django.models import Waiting
 
 MOST_MOVED = 500
 MOST_PAGES = 20
+LONGEST_REASON = 200
 
 
 def put(home: "Home", job: NewJob) -> None:
@@ -36,6 +39,8 @@ def put(home: "Home", job: NewJob) -> None:
         priority=job.lane.priority,
         run_after=results.shown(job.run_after),
         request_id=job.request_id or "",
+        trace=job.trace or "",
+        parent=job.parent,
         arguments=job.arguments,
     )
 
@@ -52,19 +57,31 @@ def moved(home: "Home", only: Sequence[str | None] | None = None) -> int:
     if only is not None:
         rows = rows.filter(result__in=only)
     found = list(rows[:MOST_MOVED])
-    if not found:
-        return 0
-    answers = home.app.store.enqueue([_job(row) for row in found])
+    jobs = [(row, job) for row in found if (job := _job_or_refused(home, row)) is not None]
+    answers = home.app.store.enqueue([job for _, job in jobs]) if jobs else []
     there = []
-    for row, answer in zip(found, answers, strict=True):
+    for (row, _), answer in zip(jobs, answers, strict=True):
         if answer.taken in (Taken.CREATED, Taken.EXISTING):
             there.append(row.pk)
-        else:  # it stays, for people to look at, and is not tried again
-            reason = answer.reason or f"its key is taken by job {answer.job_id}"
-            _rows(home).filter(pk=row.pk).update(refused=reason[:200])
-            emit(UpkeepFailed(chore=f"outbox {home.alias}", message=f"{row.result}: {reason}"))
+        else:
+            _refuse(home, row, answer.reason or f"its key is taken by job {answer.job_id}")
     _rows(home).filter(pk__in=there).delete()
     return len(there)
+
+
+def _job_or_refused(home: "Home", row: "Waiting") -> NewJob | None:
+    try:
+        return _job(row)
+    except ValueError as error:  # somebody has changed the row
+        _refuse(home, row, str(error))
+        return None
+
+
+def _refuse(home: "Home", row: "Waiting", reason: str) -> None:
+    """It stays, for people to look at, and is not tried again."""
+    reason = one_line(reason)[:LONGEST_REASON]
+    _rows(home).filter(pk=row.pk).update(refused=reason, refused_at=timezone.now())
+    emit(UpkeepFailed(chore=f"waiting {home.alias}", message=f"{row.result}: {reason}"))
 
 
 def swept(home: "Home") -> None:
@@ -81,10 +98,31 @@ def swept(home: "Home") -> None:
 def result(home: "Home", result_id: str) -> Any:
     """The result of a job that waits here, or None."""
     row = _rows(home).filter(backend=home.alias, result=result_id).first()
-    return None if row is None else results.of_outbox(row)
+    return None if row is None else results.of_waiting(row)
 
 
-def _job(row: "Outbox") -> NewJob:
+# --- what the store would not take ----------------------------------------------------------------
+
+
+def refused(home: "Home") -> Any:
+    """Those that the store would not take, the newest first."""
+    return _rows(home).filter(backend=home.alias).exclude(refused="").order_by("-id")
+
+
+def ask_again(home: "Home", result_ids: Sequence[str]) -> int:
+    """Offer these to the store once more; how many it has taken."""
+    rows = refused(home).filter(result__in=result_ids)
+    ids = [str(each) for each in rows.values_list("result", flat=True)]
+    rows.update(refused="", refused_at=None)
+    return moved(home, ids)
+
+
+def forget(home: "Home", result_ids: Sequence[str]) -> int:
+    """Remove these; how many that were."""
+    return int(refused(home).filter(result__in=result_ids).delete()[0])
+
+
+def _job(row: "Waiting") -> NewJob:
     lane = Lane(task=row.task, queue=row.queue, upstream=row.upstream, priority=row.priority)
     return NewJob(
         lane=lane,
@@ -92,10 +130,12 @@ def _job(row: "Outbox") -> NewJob:
         key=str(row.result),
         run_after=results.aware(row.run_after),
         request_id=row.request_id or None,
+        trace=row.trace or None,
+        parent=row.parent,
     )
 
 
 def _rows(home: "Home") -> Any:
-    from seawall.django.models import Outbox  # noqa: PLC0415 - once Django's applications are ready
+    from seawall.django.models import Waiting  # noqa: PLC0415 - once Django's applications are ready
 
-    return Outbox.objects.using(home.place.database)
+    return Waiting.objects.using(home.place.database)
