@@ -1,4 +1,4 @@
-"""The story of `ai_gateway`, in about half a minute: `python -m examples.ai_gateway`."""
+"""The story of `ai_gateway`, in about a minute: `python -m examples.ai_gateway`."""
 
 import argparse
 import os

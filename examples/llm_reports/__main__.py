@@ -1,4 +1,4 @@
-"""The story of `llm_reports`, in about half a minute: `python -m examples.llm_reports [--s3]`."""
+"""The story of `llm_reports`, in about a minute: `python -m examples.llm_reports [--s3]`."""
 
 import argparse
 import os
