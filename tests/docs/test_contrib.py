@@ -19,9 +19,9 @@ EXPRESSIONS = [*PANELS, *(rule["expr"] for rule in RULES)]
 
 WORDS = {
     "sum", "max", "rate", "increase", "vector", "histogram_quantile",
-    "by", "without", "and", "or", "unless", "offset",
+    "by", "and", "or", "unless", "offset",
 }  # fmt: skip
-FROM_PROMETHEUS = {"instance", "le"}
+FROM_PROMETHEUS = {"le"}
 LABELS = {
     name: {*metric.labels, *FROM_PROMETHEUS}
     for metric in METRICS
@@ -31,7 +31,7 @@ LABELS = {
         else [metric.name]
     )
 } | {name: set() for name in RECORDED}
-GROUPED = re.compile(r"\b(?:by|without) \(([^)]*)\)")
+GROUPED = re.compile(r"\bby \(([^)]*)\)")
 PICKED = re.compile(r"([\w:]+)\{([^}]*)\}")
 WORD = re.compile(r"(?<![\w$.])[a-zA-Z_][\w:]*")
 
@@ -60,6 +60,13 @@ def test_every_metric_and_label_that_is_asked_for_is_there(expression):
     assert labels_in(expression) <= set.union(*(LABELS[name] for name in names))
     for name, matchers in PICKED.findall(expression):
         assert set(_keys(matchers)) <= LABELS[name]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_what_every_process_tells_is_counted_once_whatever_labels_targets_have(expression):
+    """`max by` the metric's own labels comes before any sum."""
+    told = [name for name in WORD.findall(expression) if name in LABELS and name not in RECORDED]
+    assert len(re.findall(r"\bmax by \(|\bmax\(", expression)) >= len(told)
 
 
 def test_an_expression_that_asks_for_nothing_there_is_noticed():
