@@ -79,7 +79,7 @@ def _job_or_refused(home: "Home", row: "Waiting") -> NewJob | None:
 
 def _refuse(home: "Home", row: "Waiting", reason: str) -> None:
     """It stays, for people to look at, and is not tried again."""
-    reason = one_line(reason)[:LONGEST_REASON]
+    reason = one_line(reason)[:LONGEST_REASON] or "no reason was given"
     _rows(home).filter(pk=row.pk).update(refused=reason, refused_at=timezone.now())
     emit(UpkeepFailed(chore=f"waiting {home.alias}", message=f"{row.result}: {reason}"))
 
