@@ -338,3 +338,22 @@ def test_progress_is_kept_as_a_worker_keeps_it(app):
         world.drain()
         kept = job.progress()
         assert (kept.done, kept.total, kept.message) == (3.0, 4.0, "nearly")
+
+
+def test_async_handlers_share_one_loop_as_in_a_worker():
+    """So a client that an application keeps, with its connections, can be used again."""
+    app, loops = Seawall(), []
+
+    @app.task
+    async def note() -> None:
+        loops.append(asyncio.get_running_loop())
+
+    with in_memory(app) as world:
+        for _ in range(3):
+            note.enqueue()
+        world.drain()
+        note.enqueue()
+        world.drain()
+        assert len({id(loop) for loop in loops}) == 1
+        assert not loops[0].is_closed()
+    assert loops[0].is_closed()
