@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from seawall.decisions import failure_budget as budgets
-from seawall.decisions.failure_budget import Abort, Cause, FailureBudget, Standing
+from seawall.decisions.failure_budget import Abort, Cause, FailureBudget, Passage, Standing
 from seawall.errors import (
     ArgumentsError,
 )
@@ -177,7 +177,7 @@ def view_of(store: Store, kept: KeptRun) -> RunView:
         name=kept.name,
         round=kept.round,
         status=_status(kept, terms, total),
-        reason=kept.reason or _reason(store, kept, terms, total),
+        reason=kept.reason or _reason(store, kept, terms, counted),
         terms=terms,
         owner=kept.owner,
         sealed=kept.sealed_at is not None,
@@ -224,14 +224,15 @@ def _status(kept: KeptRun, terms: Terms, total: Items) -> str:
         return str(kept.stop)
     if not _all_ended(kept, total):
         return "running"
-    if budgets.judge(terms.budget, _standing(kept, _since(kept, total), ())) is not None:
+    if budgets.judge(terms.budget, _standing(kept, _since(kept, total))) is not None:
         return str(RunStop.ABORTED)
     return budgets.status(terms.budget, _standing(kept, total, ()))
 
 
-def _reason(store: Store, kept: KeptRun, terms: Terms, total: Items) -> str:
+def _reason(store: Store, kept: KeptRun, terms: Terms, counted: list[Items]) -> str:
     """Why a run is called aborted that nobody stopped: it ended above its budget."""
-    abort = _abort(store, kept, terms, total) if _all_ended(kept, total) else None
+    over = _all_ended(kept, _total(counted))
+    abort = _abort(store, kept, terms, counted) if over else None
     return "" if abort is None else abort.reason
 
 
@@ -239,7 +240,9 @@ def _all_ended(kept: KeptRun, total: Items) -> bool:
     return kept.sealed_at is not None and total.ended >= total.entered
 
 
-def _standing(kept: KeptRun, total: Items, causes: Iterable[Cause]) -> Standing:
+def _standing(
+    kept: KeptRun, total: Items, causes: Iterable[Cause] = (), stages: Iterable[Passage] = ()
+) -> Standing:
     """What is held against a run, or for it: what happened before it was resumed is neither."""
     return Standing(
         total=None if kept.sealed_at is None else total.entered,
@@ -248,6 +251,7 @@ def _standing(kept: KeptRun, total: Items, causes: Iterable[Cause]) -> Standing:
         failed=max(0, total.failed),
         cancelled=max(0, total.cancelled),
         causes=tuple(causes),
+        stages=tuple(stages),
     )
 
 
@@ -259,13 +263,14 @@ def judged(store: Store, kept: KeptRun) -> str | None:
     """
     if kept.stop is RunStop.CANCELLED:
         return str(RunStop.CANCELLED) if _laid_to_rest(store, kept) else None
-    terms, total = terms_of(kept.terms), _total(store.items(kept.id))
+    counted = store.items(kept.id)
+    terms, total = terms_of(kept.terms), _total(counted)
     if _all_ended(kept, total):  # also one that was stopped: what was under way is over
         over = store.close_run(kept.id)
         return _status(kept._replace(stop=None), terms, total) if over else None
     if kept.stop is not None:
         return None
-    abort = _abort(store, kept, terms, total)
+    abort = _abort(store, kept, terms, counted)
     if abort is not None:
         done = store.stop_run(kept.id, RunStop.ABORTED, reason=abort.reason)
         return str(RunStop.ABORTED) if done else None
@@ -328,15 +333,28 @@ def _since(kept: KeptRun, total: Items) -> Items:
     )
 
 
-def _abort(store: Store, kept: KeptRun, terms: Terms, total: Items) -> Abort | None:
-    since = _since(kept, total)
+def _abort(store: Store, kept: KeptRun, terms: Terms, counted: list[Items]) -> Abort | None:
+    since = _since(kept, _total(counted))
     if since.failed <= 0:
         return None
     causes = [
-        Cause(each.fingerprint, FaultCode[each.code], each.items, each.message, each.job_id)
+        Cause(
+            each.fingerprint, FaultCode[each.code], each.items, each.message, each.job_id,
+            each.stage,
+        )
         for each in store.causes(kept.id)
+    ]  # fmt: skip
+    return budgets.judge(terms.budget, _standing(kept, since, causes, _passages(kept, counted)))
+
+
+def _passages(kept: KeptRun, counted: list[Items]) -> list[Passage]:
+    """What each stage has seen; successes that were pardoned came past all of them."""
+    by_stage = {each.stage: each for each in counted}
+    found = [by_stage.get(at, Items(at)) for at in range(len(kept.stages))]
+    return [
+        Passage(each.failed, max(0, each.advanced + each.succeeded - kept.pardoned_succeeded))
+        for each in found
     ]
-    return budgets.judge(terms.budget, _standing(kept, since, causes))
 
 
 def span_of(view: RunView) -> timedelta:

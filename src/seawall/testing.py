@@ -17,13 +17,13 @@ one after the other in this thread, isolated ones too. With pytest there is the 
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from contextvars import copy_context
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from seawall.app import Seawall
 from seawall.clock import ManualClock
@@ -51,14 +51,20 @@ MOST_ATTEMPTS = 10_000
 _LEASE_SECONDS = 3_600.0
 _ME = "testing"
 
+T = TypeVar("T")
+
 
 @contextmanager
 def in_memory(app: Seawall, *, seed: int = 0) -> Iterator["World"]:
     """The application, in memory and on a manual clock, until the end of the block."""
     clock = ManualClock()
     store = open_store("sqlite://", clock=clock)
-    with store, app.replaced(store, clock, random.Random(seed)):
-        yield World(app, store, clock)
+    with (
+        store,
+        app.replaced(store, clock, random.Random(seed)),
+        closing(World(app, store, clock)) as world,
+    ):
+        yield world
 
 
 class World:
@@ -68,6 +74,7 @@ class World:
         self.app = app
         self.store = store
         self.clock = clock
+        self._loop = asyncio.Runner()  # which has none until it is needed
         self._warden = Warden(store)
         self._failed: dict[Token, FaultReport] = {}
         self._attempts = 0
@@ -76,6 +83,10 @@ class World:
     @property
     def now(self) -> datetime:
         return self.clock.now()
+
+    def close(self) -> None:
+        """End the loop that async handlers ran on; whoever made the world does so."""
+        _off_loops(self._loop.close)
 
     def work(self) -> int:
         """Run what is due now, and what becomes due without waiting; how many attempts that was."""
@@ -201,7 +212,7 @@ class World:
         work = begun(self.app, claim, lease_seconds=_LEASE_SECONDS, claimed=self.clock.monotonic())
         work.current.worker = _ME
         alone = work.task.is_async
-        end = _on_a_loop(work) if alone else without_waiting(carry_out(work, called))
+        end = _on(self._loop, work) if alone else without_waiting(carry_out(work, called))
         for event in end.events:
             emit(event)
         if end.span is not None:
@@ -213,7 +224,11 @@ class World:
         return end
 
 
-def _on_a_loop(work: Work) -> End:
+def _on(loop: asyncio.Runner, work: Work) -> End:
+    """Carry it out on the world's own loop, the same one for all, as a worker does: what handlers
+    keep, such as a client with its connections, lives on it.
+    """
+
     async def life() -> End:
         task = asyncio.ensure_future(carry_out(work, awaited))
 
@@ -221,17 +236,21 @@ def _on_a_loop(work: Work) -> End:
             work.stop = Stop.TIMEOUT
             task.cancel()
 
-        asyncio.get_running_loop().call_later(work.task.timeout_seconds, stop)
-        return await task
+        alarm = asyncio.get_running_loop().call_later(work.task.timeout_seconds, stop)
+        try:
+            return await task
+        finally:
+            alarm.cancel()
 
-    return _alone(life)
+    context = copy_context()
+    return _off_loops(lambda: loop.run(life(), context=context))
 
 
-def _alone(life: Callable[[], Coroutine[Any, Any, End]]) -> End:
-    """Run it on a loop of its own; in a thread, where the test itself runs on a loop."""
+def _off_loops(work: Callable[[], T]) -> T:
+    """Do it where no loop runs: here, or in a thread where the test itself runs on one."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(life())
+        return work()
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(copy_context().run, lambda: asyncio.run(life())).result()
+        return thread.submit(work).result()

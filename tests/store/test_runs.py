@@ -457,6 +457,7 @@ def test_causes_are_told_with_the_commonest_first(store):
     ])  # fmt: skip
     first, second = store.causes(run)
     assert (first.code, first.items, first.message) == ("TIMEOUT", 3, "no answer")
+    assert first.stage == second.stage == 0
     assert (second.code, second.items, second.job_id) == (
         "UNAUTHORIZED", 1, claims[3].token.job_id,
     )  # fmt: skip

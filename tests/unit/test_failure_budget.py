@@ -13,6 +13,7 @@ from seawall.decisions.failure_budget import (
     FEWEST_OF_ONE_FINGERPRINT,
     Cause,
     FailureBudget,
+    Passage,
     Standing,
     judge,
     least_failure_rate,
@@ -214,6 +215,40 @@ def test_a_few_successes_do_not_hide_a_bad_key_but_many_do():
     assert judge(BUDGET, stands(18, 21, causes=bad)) is None
 
 
+def at_two_stages(*passages, causes):
+    """A run whose second stage is slow, or held: what the first threw out has finished first."""
+    failed = sum(each.failed for each in passages)
+    return Standing(
+        failed=failed, succeeded=passages[-1].past, causes=tuple(causes), stages=passages
+    )
+
+
+@pytest.mark.parametrize("code", ["UNAUTHORIZED", "CONFIG_MISSING", "QUOTA_EXHAUSTED"])
+def test_bad_data_of_an_earlier_stage_does_not_hide_a_bad_key(code):
+    bad = Cause("data", "INVALID_INPUT", 100, stage=0)
+    key = Cause("key", code, 10, stage=1)
+    abort = judge(BUDGET, at_two_stages(Passage(100, 900), Passage(10, 0), causes=[bad, key]))
+    assert (abort.kind, abort.cause) == ("systematic", key)
+    assert (
+        judge(BUDGET, at_two_stages(Passage(100, 900), Passage(10, 2), causes=[bad, key])) is None
+    )
+
+
+def test_bad_data_is_no_systematic_cause_while_the_others_wait_for_a_later_stage():
+    bad = [Cause("data", "INVALID_INPUT", 100)]
+    assert judge(BUDGET, at_two_stages(Passage(100, 9_900), Passage(0, 0), causes=bad)) is None
+    abort = judge(BUDGET, at_two_stages(Passage(100, 5), Passage(0, 0), causes=bad))
+    assert abort.kind == "systematic"
+
+
+def test_a_run_is_not_likely_to_fail_because_what_fails_finishes_first():
+    assert judge(BUDGET, at_two_stages(Passage(5_000, 95_000), Passage(0, 50), causes=[])) is None
+    abort = judge(BUDGET, at_two_stages(Passage(5_000, 40_000), Passage(0, 50), causes=[]))
+    assert abort.kind == "likely"
+    small = at_two_stages(Passage(600, 9_400), Passage(600, 8_800), causes=[])  # 6 % and 6.4 %
+    assert judge(BUDGET, small).kind == "likely"
+
+
 def test_different_faults_are_no_systematic_cause():
     causes = [cause("INVALID_INPUT", 5, fingerprint=str(at)) for at in range(100)]
     assert judge(BUDGET, stands(500, 500, causes=causes)) is None
@@ -252,7 +287,7 @@ def test_the_reason_of_a_certain_and_of_a_systematic_abort():
     )
     bad = [cause("UNAUTHORIZED", 10, message="key is wrong")]
     assert judge(BUDGET, stands(10, 11, causes=bad)).reason == (
-        "failed 10 of 11 finished items for one cause: UNAUTHORIZED: key is wrong (job 7)"
+        "failed 10 of 11 items that came as far for one cause: UNAUTHORIZED: key is wrong (job 7)"
     )
 
 

@@ -352,3 +352,22 @@ def test_what_a_worker_would_log_is_logged(app, caplog):
     said = [each.seawall for each in caplog.records if each.name == "seawall"]
     # Warnings at least, as nobody asked for more; the caller's own id is on each.
     assert [(each["event"], each["request_id"]) for each in said] == [("gave_up", "r-7")]
+
+
+def test_async_handlers_share_one_loop_as_in_a_worker():
+    """So a client that an application keeps, with its connections, can be used again."""
+    app, loops = Seawall(), []
+
+    @app.task
+    async def note() -> None:
+        loops.append(asyncio.get_running_loop())
+
+    with in_memory(app) as world:
+        for _ in range(3):
+            note.enqueue()
+        world.drain()
+        note.enqueue()
+        world.drain()
+        assert len({id(loop) for loop in loops}) == 1
+        assert not loops[0].is_closed()
+    assert loops[0].is_closed()

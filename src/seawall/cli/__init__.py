@@ -20,6 +20,7 @@ from seawall.cli import (
     demo,
     doctor,
     enqueue,
+    init,
     job,
     jobs,
     move,
@@ -78,6 +79,7 @@ app.add_typer(policy.app, name="policy")
 app.command(name="simulate", epilog=simulate.EXAMPLE)(simulate.simulate)
 app.add_typer(artifacts.app, name="artifacts")
 app.command(name="demo")(demo.demo)
+app.command(name="init", epilog=init.EXAMPLE)(init.init)
 app.command(name="settings")(settings.settings)
 app.command(name="migrate")(store.migrate)
 app.command(name="verify")(store.verify)

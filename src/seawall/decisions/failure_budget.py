@@ -7,9 +7,9 @@ same counts always get the same answer, however often and by however many worker
 
 A run is aborted for one of three reasons.
 
-Systematic. Nearly everything that finished failed for one cause: a bad key or a missing setting
+Systematic. Nearly everything that came as far failed for one cause: a bad key or a missing setting
 after 10 items, any one fingerprint after 20. Faults that speak of a worker, a person or a deadline
-are no such cause, and scattered bad data leaves too many successes behind to look like one.
+are no such cause, and scattered bad data lets too many others past to look like one.
 
 Certain. All items are known, and so many have failed that the budget is exceeded even if all the
 rest succeed. A single failure decides this only where the budget is nought: one bad item never
@@ -27,6 +27,11 @@ grows, on average, in no run whose items fail at a rate of at most p; nor does t
 of these. Therefore (Ville) in at most 1 % of such runs it ever reaches 100, whoever looks and
 whenever. The bound is the p at which it stands at 100 now. It needs no memory, only both counts,
 and costs little: at 20 % failures and a budget of 10 % the first look already decides.
+
+Both rates are looked at stage by stage. What a first stage throws out has finished long before the
+others have been through a slow one, or through one that is held: among the finished alone one bad
+item in a hundred would look like all of them. So a cause is held against those that came to its
+stage, and the rate of the whole follows from the rates of the stages.
 """
 
 import math
@@ -46,7 +51,7 @@ NO_CAUSE = frozenset({FaultCode.WORKER_LOST, FaultCode.CANCELLED, FaultCode.EXPI
 FEWEST_OF_A_TELLING_CODE = 10
 FEWEST_OF_ONE_FINGERPRINT = 20
 NEARLY_ALL = 0.9
-"""The share of the finished items that one cause must have failed to be called systematic."""
+"""The share of the items that came as far which one cause must have failed to be systematic."""
 FEWEST_FAILURES = 2
 """How many failures make an excess certain: one bad item never stops the others."""
 LONGEST_SAMPLE = 200
@@ -104,6 +109,8 @@ class Cause:
     count: int
     message: str = ""
     job_id: int | None = None
+    stage: int = 0
+    """Where they failed."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "code", code_named(self.code))
@@ -113,6 +120,14 @@ class Cause:
         said = one_line(self.message, longest=LONGEST_SAMPLE)
         sample = "" if self.job_id is None else f" (job {self.job_id})"
         return (f"{self.code}: {said}" if said else str(self.code)) + sample
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """How many items failed at a stage, and how many came past it, wherever they are now."""
+
+    failed: int = 0
+    past: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +142,8 @@ class Standing:
     cancelled: int = 0
     causes: tuple[Cause, ...] = field(default=())
     """The commonest suffice; what is left out is taken for other causes."""
+    stages: tuple[Passage, ...] = ()
+    """By their numbers. Where they are not known, all items are taken to end at one."""
 
     def __post_init__(self) -> None:
         for name in ("total", "succeeded", "skipped", "failed", "cancelled"):
@@ -138,6 +155,23 @@ class Standing:
     def finished(self) -> int:
         """The items that speak for or against the run."""
         return self.succeeded + self.failed
+
+    def came_to(self, stage: int) -> int:
+        """How many items failed at a stage or came past it; with those that failed here alone."""
+        if stage >= len(self.stages):
+            return self.finished
+        there = self.stages[stage]
+        return min(there.failed, self.failed) + there.past
+
+    @property
+    def rate(self) -> float:
+        """The share that fails on the way through all stages, by what each of them has seen."""
+        if not self.stages:
+            return self.failed / self.finished if self.finished else 0.0
+        come_through = 1.0
+        for each in self.stages:
+            come_through *= each.past / (each.failed + each.past) if each.failed else 1.0
+        return 1 - come_through
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +193,8 @@ def judge(budget: FailureBudget, standing: Standing) -> Abort | None:
         return None
     cause, count = _systematic(standing)
     if cause is not None:
-        told = f"failed {count:,} of {finished:,} finished items for one cause: {cause}"
+        came = standing.came_to(cause.stage)
+        told = f"failed {count:,} of {came:,} items that came as far for one cause: {cause}"
         return _abort("systematic", told, standing, cause)
     excess = f"{_figures(standing, share)}, above its budget of {_percent(share)}"
     enough = failed >= (FEWEST_FAILURES if share else 1)
@@ -167,7 +202,8 @@ def judge(budget: FailureBudget, standing: Standing) -> Abort | None:
         if finished < _most_judged(standing):
             excess += f" even if all the rest of its {standing.total:,} items succeed"
         return _abort("certain", excess + _commonest(standing), standing)
-    if finished >= budget.minimum and _surely_above(failed, finished, share, budget.confidence):
+    surely = _surely_above(failed, finished, share, budget.confidence)
+    if finished >= budget.minimum and surely and standing.rate > share:
         return _abort("likely", excess + _commonest(standing), standing)
     return None
 
@@ -228,16 +264,17 @@ def _systematic(standing: Standing) -> tuple[Cause | None, int]:
         telling = cause.code in TELLING_CODES
         fewest = FEWEST_OF_A_TELLING_CODE if telling else FEWEST_OF_ONE_FINGERPRINT
         count = min(sum(each.count for each in alike), standing.failed)
-        if count >= fewest and count / standing.finished >= NEARLY_ALL:
+        if count >= fewest and count >= NEARLY_ALL * standing.came_to(cause.stage):
             return cause, count
     return None, 0
 
 
 def _alike(cause: Cause, causes: Iterable[Cause]) -> list[Cause]:
-    """The same trouble: by its code where that is telling, else by its fingerprint."""
+    """The same trouble at the same stage: by a telling code, else by its fingerprint."""
+    there = [each for each in causes if each.stage == cause.stage]
     if cause.code in TELLING_CODES:
-        return [each for each in causes if each.code is cause.code]
-    return [each for each in causes if each.fingerprint == cause.fingerprint]
+        return [each for each in there if each.code is cause.code]
+    return [each for each in there if each.fingerprint == cause.fingerprint]
 
 
 def _abort(kind: Kind, reason: str, standing: Standing, cause: Cause | None = None) -> Abort:

@@ -16,7 +16,7 @@ that rolled back is gone, and all else is run.
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from django.tasks import DEFAULT_TASK_BACKEND_ALIAS, task_backends
 from django.utils import timezone
@@ -43,8 +43,9 @@ def in_memory(alias: str = DEFAULT_TASK_BACKEND_ALIAS, *, seed: int = 0) -> Iter
         open_store(IN_MEMORY, clock=clock) as store,
         home.app.replaced(store, clock, random.Random(seed)),
         instead(home),
+        closing(World(home, store, clock)) as world,
     ):
-        yield World(home, store, clock)
+        yield world
 
 
 class World(PlainWorld):

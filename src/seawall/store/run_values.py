@@ -104,7 +104,7 @@ class Items(NamedTuple):
 
 
 class FailedFor(NamedTuple):
-    """One trouble that items of a run failed for."""
+    """One trouble that items of a run failed for, at one stage."""
 
     fingerprint: str
     code: str
@@ -112,6 +112,7 @@ class FailedFor(NamedTuple):
     message: str
     job_id: int
     """One of them."""
+    stage: int
 
 
 class LiveItems(NamedTuple):

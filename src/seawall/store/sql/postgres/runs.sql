@@ -172,14 +172,14 @@ WHERE lane.run = %(run)s AND lane.run > 0
 GROUP BY lane.stage;
 
 -- name: causes
--- What items of a run failed for, the commonest first: of the last that did, not of all.
-SELECT fingerprint, min(code), count(*), min(fault::json ->> 'message'), max(job)
+-- What items of a run failed for and where, the commonest first: of the last that did, not of all.
+SELECT fingerprint, min(code), count(*), min(fault::json ->> 'message'), max(job), stage
 FROM (
-    SELECT job, code, fingerprint, fault FROM seawall.dead_letter
+    SELECT job, code, fingerprint, stage, fault FROM seawall.dead_letter
     WHERE run = %(run)s AND state = 'open'
     ORDER BY last_at DESC, job DESC LIMIT %(limit)s
 ) AS failed
-GROUP BY fingerprint
+GROUP BY fingerprint, stage
 ORDER BY count(*) DESC, max(job) DESC LIMIT 20;
 
 -- name: unfinished_items

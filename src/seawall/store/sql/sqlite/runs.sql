@@ -130,14 +130,14 @@ WHERE run = :run AND run > 0
 GROUP BY stage;
 
 -- name: causes
--- What items of a run failed for, the commonest first: of the last that did, not of all.
-SELECT fingerprint, min(code), count(*), min(fault ->> 'message'), max(job)
+-- What items of a run failed for and where, the commonest first: of the last that did, not of all.
+SELECT fingerprint, min(code), count(*), min(fault ->> 'message'), max(job), stage
 FROM (
-    SELECT job, code, fingerprint, fault FROM seawall_dead_letter
+    SELECT job, code, fingerprint, stage, fault FROM seawall_dead_letter
     WHERE run = :run AND state = 'open'
     ORDER BY last_at DESC, job DESC LIMIT :limit
 ) AS failed
-GROUP BY fingerprint
+GROUP BY fingerprint, stage
 ORDER BY count(*) DESC, max(job) DESC LIMIT 20;
 
 -- name: unfinished_items
