@@ -41,10 +41,14 @@ MOST_WHO_ACTED = 1_000
 
 
 class Asker(NamedTuple):
-    """Who asks: by which token, and whether it is a page that only refreshes itself."""
+    """Who asks, and what he needs."""
 
     who: str = ""
+    """By which token."""
     patient: bool = False
+    """Whether it is a page that only refreshes itself."""
+    since: float = 0.0
+    """No sight from before this moment of the monotonic clock will do."""
 
 
 ANYBODY = Asker()
@@ -107,7 +111,8 @@ class Glances:
         self, what: Hashable, look: Callable[[], Any], asker: Asker, threads: Threads
     ) -> _Sight:
         now, sight = time.monotonic(), self._sights.get(what)
-        acted, news = self._acted.get(asker.who, 0.0), self._news_at
+        acted = max(asker.since, self._acted.get(asker.who, 0.0))
+        news = self._news_at
         if not self.fresh_seconds:
             return await self._seen_since(now, what, look, threads)
         if sight is None:

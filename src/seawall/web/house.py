@@ -91,7 +91,7 @@ def opened(app: Seawall, *, open_to_anybody: bool) -> House:
         rates=Rates(rate, max(10.0, rate * BURST_SECONDS)),
         failures=Rates(1 / FAILURE_SECONDS, FAILURES),
         sessions=Sessions(secret, settings.session_seconds),
-        believed=Believed(store),
+        believed=Believed(store, threads),
         intake=Intake(own),
         tail=Tail(store, heard=glances.news),
         paces=Paces(),
