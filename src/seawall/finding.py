@@ -119,13 +119,21 @@ def counted(store: "Store", which: Filter, most: int = MOST_COUNTED) -> Count:
     return Count(many, exact=False)
 
 
-def walked(store: "Store", which: Filter) -> Iterator[list[int]]:
-    """The numbers of all that match and were there at the beginning, some at a time."""
-    newest = store.find(Filter(), limit=1).ids
+def newest_of(store: "Store") -> int:
+    """The number of the newest job; 0 where there is none."""
+    return next(iter(store.find(Filter(), limit=1).ids), 0)
+
+
+def walked(store: "Store", which: Filter, newest: int | None = None) -> Iterator[list[int]]:
+    """The numbers of all that match and were there at the beginning, some at a time.
+
+    Or that were there when that one was the newest: what somebody has looked at.
+    """
+    last = newest_of(store) if newest is None else newest
     after = None
-    while newest:
+    while last:
         found = store.find(which, after=after)
-        ids = [job_id for job_id in found.ids if job_id <= newest[0]]
+        ids = [job_id for job_id in found.ids if job_id <= last]
         if ids:
             yield ids
         after = found.next
@@ -143,9 +151,17 @@ def need_some_filter(which: Mapping[str, object]) -> None:
 
 
 def cancelled(
-    store: "Store", said: Mapping[str, Any], *, dry_run: bool = False, most: int | None = None
+    store: "Store",
+    said: Mapping[str, Any],
+    *,
+    dry_run: bool = False,
+    most: int | None = None,
+    newest: int | None = None,
 ) -> Cancelled:
-    """Cancel what waits and ask what runs to stop, as far as it matches; or only count it."""
+    """Cancel what waits and ask what runs to stop, as far as it matches; or only count it.
+
+    At most so many; and none that came after the `newest` that somebody knew of.
+    """
     which = filter_of(said)
     if which.state in FINISHED:
         raise ArgumentsError(
@@ -158,15 +174,16 @@ def cancelled(
         counts = [counted(store, each) for each in filters]
         found, exact = sum(each.jobs for each in counts), all(each.exact for each in counts)
         return Cancelled(found=found, whole=exact, dry_run=True)
-    return _Cancelling(store, most).done(filters)
+    return _Cancelling(store, most, newest).done(filters)
 
 
 class _Cancelling:
     """One cancel of many, and what came of it so far."""
 
-    def __init__(self, store: "Store", most: int | None) -> None:
+    def __init__(self, store: "Store", most: int | None, newest: int | None) -> None:
         self._store = store
         self._most = most
+        self._newest = newest
         self._found = self._cancelled = self._ended = 0
         self._stopping: set[int] = set()
         """Running jobs are few, and one that was met as it began is not to be counted twice."""
@@ -183,7 +200,7 @@ class _Cancelling:
 
     def _all_of(self, which: Filter) -> bool:
         """Whether it came to the end of them."""
-        for ids in walked(self._store, which):
+        for ids in walked(self._store, which, self._newest):
             left = [job_id for job_id in ids if job_id not in self._stopping]
             if self._most is not None and self._found + len(left) > self._most:
                 self._cancel(left[: self._most - self._found])
@@ -205,10 +222,13 @@ class _Cancelling:
 # --- sending again --------------------------------------------------------------------------------
 
 
-def redriven_all(keeper: "Keeper", how: Mapping[str, Any]) -> Redriven:
+def redriven_all(
+    keeper: "Keeper", how: Mapping[str, Any], *, most: int = MOST_SENT, newest: int | None = None
+) -> Redriven:
     """Send the failed jobs that match again, as `redriving` does with those that are named.
 
-    Those whose dead letters were dismissed are left alone: somebody has decided about them.
+    Those whose dead letters were dismissed are left alone: somebody has decided about them. At most
+    so many; and none that came after the `newest` that somebody knew of.
     """
     said = dict(how)
     options = {name: said.pop(name) for name in OPTIONS if name in said}
@@ -216,22 +236,29 @@ def redriven_all(keeper: "Keeper", how: Mapping[str, Any]) -> Redriven:
     which = filter_of(said)
     if which.state not in (None, State.FAILED):
         raise ArgumentsError(f"state: found {which.state}, expected failed: only those are sent")
-    ids, whole = _failed(keeper.store, replace(which, state=State.FAILED))
+    ids, whole = _failed(keeper.store, replace(which, state=State.FAILED), most, newest)
     if not ids:
         return Redriven(found=0, dry_run=bool(options.get("dry_run")), whole=whole)
     return replace(redriven(keeper, ids, cast("How", options), only_open=True), whole=whole)
 
 
-def _failed(store: "Store", which: Filter) -> tuple[list[int], bool]:
+def counted_failed(store: "Store", said: Mapping[str, Any], most: int = MOST_COUNTED) -> Count:
+    """How many failed jobs match and wait for somebody: what `redriven_all` would send."""
+    need_some_filter(said)
+    ids, whole = _failed(store, replace(filter_of(said), state=State.FAILED), most, None)
+    return Count(len(ids), exact=whole)
+
+
+def _failed(store: "Store", which: Filter, most: int, newest: int | None) -> tuple[list[int], bool]:
     """The oldest first of the newest that match and wait for somebody; whether those are all."""
     meant: list[int] = []
-    for ids in walked(store, which):
+    for ids in walked(store, which, newest):
         letters = store.letters_of(ids)
         meant += [
             job_id
             for job_id in ids
             if job_id in letters and letters[job_id].state is LetterState.OPEN
         ]
-        if len(meant) > MOST_SENT:
-            return meant[:MOST_SENT][::-1], False
+        if len(meant) > most:
+            return meant[:most][::-1], False
     return meant[::-1], True

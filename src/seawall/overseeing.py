@@ -149,9 +149,13 @@ class Overseeing(Mending):
         refused = refusal(self, self._found(job_id))
         return None if refused is None else str(refused)
 
-    def why(self, job_id: int, *, only: str | None = None) -> Why:
-        """Why the job is not running now, in words; with `only`, in those for its owner's eyes."""
-        return why(self.store, self._found(job_id), self.tasks, self.upstreams, only=only)
+    def why(self, job_id: int, *, only: str | None = None, commands: bool = True) -> Why:
+        """Why the job is not running now, in words; with `only`, in those for its owner's eyes.
+
+        What to do about it is told by `commands` of a shell, unless they are of no use.
+        """
+        job = self._found(job_id)
+        return why(self.store, job, self.tasks, self.upstreams, only=only, commands=commands)
 
     def pause(self, queue: str, *, reason: str = "paused by hand") -> None:
         """Let no job of the queue be claimed until `resume`; those that workers have go on."""

@@ -8,7 +8,7 @@ app.upstreams.resume("openai")
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from seawall.decisions import breaker as breakers
 from seawall.decisions import gate as gates
@@ -22,7 +22,9 @@ from seawall.model import LONGEST_NAME, need_name, need_span
 from seawall.redact import one_line
 
 if TYPE_CHECKING:
-    from seawall.store import Backlog, Desk, Observed, Store, Turn
+    from collections.abc import Sequence
+
+    from seawall.store import Backlog, Desk, Lately, Observed, Store, Turn
 
 MOST_KEPT = 10_000
 LATELY_SECONDS = 60.0
@@ -46,8 +48,8 @@ class LimitView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpstreamView:
-    """How an upstream is now."""
+class UpstreamStand:
+    """Whether an upstream is called now, and why not."""
 
     name: str
     phase: str
@@ -63,6 +65,19 @@ class UpstreamView:
     reason: str
     openings: int
     """How often it was held in a row, with no recovery between; 0 while it is well."""
+    asked: bool = False
+    """Whether it answered, and asked for that time itself."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether none of its jobs begins, or only a few to try it: as a person decided, if any."""
+        return self.phase != "closed" if self.forced is None else self.forced == "open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamView(UpstreamStand):
+    """How an upstream is now."""
+
     waiting: int
     """Its jobs that are due."""
     later: int
@@ -148,20 +163,39 @@ class Upstreams:
     def __iter__(self) -> Iterator[UpstreamView]:
         return iter(self.all())
 
-    def all(self) -> list[UpstreamView]:
-        """Every upstream that was declared, called lately, is under watch or has jobs, by name."""
+    def all(self, backlog: "Sequence[Backlog] | None" = None) -> list[UpstreamView]:
+        """Every upstream that was declared, called lately, is under watch or has jobs, by name.
+
+        Whoever has just counted the backlog need not have it counted again.
+        """
         store = self._keeper.store
         now = store.now().timestamp()
-        watched = {each.name: each for each in store.watched()}
+        watched = {each.name: each.state for each in store.watched()}
         behind: dict[str, list[Backlog]] = {}
-        for lane in store.backlog():
+        for lane in store.backlog() if backlog is None else backlog:
             if lane.lane.upstream:
                 behind.setdefault(lane.lane.upstream, []).append(lane)
         names = {*watched, *behind, *self.said, *store.called(within_seconds=LATELY_SECONDS)}
+        spans = {name: self._budget_span(name) for name in sorted(names)}
+        lately = store.lately(spans, within_seconds=LATELY_SECONDS)
         return [
-            self._view(name, watched[name].state if name in watched else "", behind, now)
-            for name in sorted(names)
+            self._view(name, watched.get(name, ""), behind.get(name, []), lately[name], now)
+            for name in spans
         ]
+
+    def held(self) -> list[UpstreamStand]:
+        """Those of which nothing begins now, or only a few calls to try them; by name.
+
+        Costs a look at what is under watch, however many jobs and calls there are.
+        """
+        store = self._keeper.store
+        watched = store.watched()
+        now = store.now().timestamp() if watched else 0.0
+        stands = [
+            UpstreamStand(**_stand(self.of(each.name), gate_text.read(each.state), now))
+            for each in watched
+        ]
+        return [each for each in stands if each.is_held]
 
     def get(self, name: str) -> UpstreamView:
         """How this one is."""
@@ -171,33 +205,27 @@ class Upstreams:
             raise ArgumentsError(f"no upstream {one_line(name)!r}; there are: {there}")
         return found
 
+    def _budget_span(self, name: str) -> float:
+        budget = self.of(name).retry_budget
+        return 0.0 if budget is None else budget.window_seconds
+
     def _view(
-        self, name: str, state: str, behind: "dict[str, list[Backlog]]", now: float
+        self, name: str, state: str, lanes: "list[Backlog]", lately: "Lately", now: float
     ) -> UpstreamView:
         upstream, gate = self.of(name), gate_text.read(state)
-        lanes = behind.get(name, [])
-        seen = self._keeper.store.observed(name, within_seconds=gates.window_seconds(upstream))
-        lately = [each for each in seen if each.second > now - LATELY_SECONDS]
-        calls = sum(each.calls for each in lately)
-        current = breakers.at(upstream.breaker, gate.breaker, now)
-        until = gates.held_until(upstream, gate, now)
-        budget = upstream.retry_budget
+        calls = lately.calls
+        left = None
+        if upstream.retry_budget is not None:
+            left = max(0, gates.retries_left(upstream, gate, lately.firsts, now))
         return UpstreamView(
-            name=name,
-            phase=str(current.phase),
-            forced=current.forced,
-            forced_until=_moment(current.until) if current.forced else None,
-            held_until=_moment(until),
-            share=breakers.admission(upstream.breaker, current, now).share,
-            reason=gate.why,
-            openings=0 if current.phase is breakers.Phase.CLOSED else current.episode,
+            **_stand(upstream, gate, now),
             waiting=sum(each.due for each in lanes),
             later=sum(each.later for each in lanes),
             running=sum(each.running for each in lanes),
             calls=calls,
-            failures=sum(each.failures for each in lately),
-            mean_seconds=sum(each.micros for each in lately) / calls / 1e6 if calls else None,
-            retries_left=None if budget is None else _left(upstream, gate, seen, now),
+            failures=lately.failures,
+            mean_seconds=lately.micros / calls / 1e6 if calls else None,
+            retries_left=left,
             limits=tuple(_limits(upstream, gate, calls, now)),
         )
 
@@ -284,6 +312,23 @@ def _turn(upstream: Upstream, gate: Gate, now: float) -> "Turn":
     return Turn(phase, _moment(current.until) if phase is UpstreamPhase.OPEN else None)
 
 
+def _stand(upstream: Upstream, gate: Gate, now: float) -> dict[str, Any]:
+    """How it stands at this moment, by the fields of `UpstreamStand`."""
+    current = breakers.at(upstream.breaker, gate.breaker, now)
+    is_open = current.forced is None and current.phase is breakers.Phase.OPEN
+    return {
+        "name": upstream.name,
+        "phase": str(current.phase),
+        "forced": current.forced,
+        "forced_until": _moment(current.until) if current.forced else None,
+        "held_until": _moment(gates.held_until(upstream, gate, now)),
+        "share": breakers.admission(upstream.breaker, current, now).share,
+        "reason": gate.why,
+        "openings": 0 if current.phase is breakers.Phase.CLOSED else current.episode,
+        "asked": is_open and current.asked_seconds > 0,
+    }
+
+
 def _limits(upstream: Upstream, gate: Gate, calls: int, now: float) -> Iterator[LimitView]:
     """Its limits and their use, after so many calls within the last minute."""
     if upstream.concurrency is not None:
@@ -293,10 +338,6 @@ def _limits(upstream: Upstream, gate: Gate, calls: int, now: float) -> Iterator[
         free_in = bounds.free_in_seconds(upstream.limits, gate.limits, unit, now)
         used = calls if unit == bounds.REQUESTS else None
         yield LimitView(unit, most, used, free_in)
-
-
-def _left(upstream: Upstream, gate: Gate, seen: "list[Observed]", now: float) -> int:
-    return max(0, gates.retries_left(upstream, gate, firsts(upstream, seen, now), now))
 
 
 def firsts(upstream: Upstream, seen: "list[Observed]", now: float) -> int:

@@ -59,11 +59,14 @@ def why(
     upstreams: Upstreams,
     *,
     only: str | None = None,
+    commands: bool = True,
 ) -> Why:
     """The reasons, from what the store knows now.
 
-    For an owner, `only`, they tell nothing of other owners' jobs, and name no worker.
+    For an owner, `only`, they tell nothing of other owners' jobs, name no worker, and no command:
+    those are for whoever has the store at hand. Without `commands` nobody is told any.
     """
+    commands = commands and only is None
     now = store.now()
     attempts = _latest_attempts(store, job)
     asked = tasks.get(job.task)
@@ -72,15 +75,16 @@ def why(
     if job.state in FINISHED:
         lines = _ended(job, attempts, task, now)
         if job.state is State.FAILED:
-            lines += _what_to_do(store, job, now, only)
+            lines += _what_to_do(store, job, now, only, commands=commands)
     elif job.state is State.RUNNING:
         lines = _running(job, now, only)
     else:
         workers = store.workers(within_seconds=ALIVE_SECONDS)
-        upstream = _at_upstream(store, job, attempts, upstreams, now)
+        upstream = _at_upstream(store, job, attempts, upstreams, now, commands=commands)
         held = [each for each in store.holds() if _holds(each, job)]
-        holds = [_held(store, job, each, now) for each in held]
-        lines = _waiting(job, attempts, most, holds, upstream, workers, now)
+        holds = [_held(store, job, each, now, commands=commands) for each in held]
+        served = _Service(workers, commands)
+        lines = _waiting(job, attempts, most, [*holds, *upstream], served, now)
     return Why(job.id, job.state, tuple(lines))
 
 
@@ -101,11 +105,13 @@ def _ended(
     return lines + _given_up(job, attempts, task)
 
 
-def _what_to_do(store: Store, job: Job, now: datetime, only: str | None) -> list[str]:
+def _what_to_do(
+    store: Store, job: Job, now: datetime, only: str | None, *, commands: bool
+) -> list[str]:
     """What its dead letter says: who dealt with it, how often it came back, how many are alike."""
     letter = store.letters_of([job.id]).get(job.id)
     if letter is None:
-        return [f"To send it again: seawall retry {job.id}"]
+        return [f"To send it again: seawall retry {job.id}"] if commands else []
     lines = []
     if letter.times > 1:
         lines.append(f"It has come back: it failed for good {letter.times:,} times.")
@@ -113,15 +119,17 @@ def _what_to_do(store: Store, job: Job, now: datetime, only: str | None) -> list
         who = f" by {letter.handled_by}" if letter.handled_by else ""
         note = " ".join((letter.note or "").split())
         lines.append(f"It was dismissed {ago(letter.handled_at, now)} ago{who}: {note}")
-        return [*lines, f"To send it again all the same: seawall redrive {job.id}"]
+        again = f"To send it again all the same: seawall redrive {job.id}"
+        return [*lines, again] if commands else lines
     alike = LetterFilter(state=LetterState.OPEN, fingerprint=letter.fingerprint, owner=only)
     others = len(store.letters(alike, limit=MOST_ALIKE + 1)) - 1
     if others > 0:
         many = f"{MOST_ALIKE:,} or more others" if others >= MOST_ALIKE else times(others, "other")
-        lines.append(
-            f"It is not alone: {many} failed alike. To send them all again: seawall redrive --group"
-            f" {letter.fingerprint} --canary 5"
-        )
+        all_again = f"seawall redrive --group {letter.fingerprint} --canary 5"
+        how = f" To send them all again: {all_again}" if commands else ""
+        lines.append(f"It is not alone: {many} failed alike.{how}")
+    if not commands:
+        return lines
     return [
         *lines,
         f"To send it again: seawall redrive {job.id}",
@@ -177,18 +185,16 @@ def _waiting(
     attempts: list[Attempt],
     most: int | None,
     holds: list[str],
-    upstream: list[str],
-    workers: list[Present],
+    service: "_Service",
     now: datetime,
 ) -> list[str]:
     lines = []
     if job.deadline_at is not None and job.deadline_at <= now:
         lines.append("Its deadline has passed: it will be failed as EXPIRED at the next upkeep.")
     lines += holds
-    lines += upstream
     if job.due_at > now:
         lines.append(_later(job, attempts, most, now))
-    lines += _served(job, workers, now, waits_for_now=not lines)
+    lines += _served(job, service, now, waits_for_now=not lines)
     if not lines:
         lines.append(
             f"It is due since {ago(job.due_at, now)} and will begin as soon as a worker has a free"
@@ -213,16 +219,16 @@ def _later(job: Job, attempts: list[Attempt], most: int | None, now: datetime) -
     return f"{wait}: its last attempt came to {last.fault} (tries used: {tries}{lost})."
 
 
-def _held(store: Store, job: Job, hold: Hold, now: datetime) -> str:
+def _held(store: Store, job: Job, hold: Hold, now: datetime, *, commands: bool) -> str:
     if hold.scope is Scope.RUN:
-        return _stopped(store.run(job.run or 0), hold)
+        return _stopped(store.run(job.run or 0), hold, commands=commands)
     what = f"The {hold.scope} {hold.name}"
     if hold.until is None:
         command = {
             Scope.QUEUE: f": seawall queues resume {hold.name}",
             Scope.UPSTREAM: f": seawall resume {hold.name}",
         }
-        end = f"until somebody resumes it{command.get(hold.scope, '')}"
+        end = f"until somebody resumes it{command.get(hold.scope, '') if commands else ''}"
     else:
         end = f"for another {span(hold.until - now)}; its jobs go on by themselves then"
     return f"{what} is held ({hold.reason}), {end}."
@@ -238,7 +244,7 @@ def _holds(hold: Hold, job: Job) -> bool:
     return named[hold.scope] == hold.name
 
 
-def _stopped(kept: KeptRun | None, hold: Hold) -> str:
+def _stopped(kept: KeptRun | None, hold: Hold, *, commands: bool) -> str:
     """What its run keeps it waiting for."""
     if kept is None:
         return f"Its run {hold.name} is held ({hold.reason})."
@@ -246,9 +252,10 @@ def _stopped(kept: KeptRun | None, hold: Hold) -> str:
     if kept.stop is RunStop.CANCELLED:
         return f"{what} was cancelled ({hold.reason}): it will be cancelled with it."
     said = "was aborted" if kept.stop is RunStop.ABORTED else "is paused"
+    how = f", with `seawall run {kept.id} resume`" if commands else ""
     return (
-        f"{what} {said} ({hold.reason}): no item of it begins until somebody resumes it, with"
-        f" `seawall run {kept.id} resume`. What stages have done is kept."
+        f"{what} {said} ({hold.reason}): no item of it begins until somebody resumes it{how}."
+        " What stages have done is kept."
     )
 
 
@@ -265,14 +272,20 @@ class _Seen(NamedTuple):
 
 
 def _at_upstream(
-    store: Store, job: Job, attempts: list[Attempt], upstreams: Upstreams, now: datetime
+    store: Store,
+    job: Job,
+    attempts: list[Attempt],
+    upstreams: Upstreams,
+    now: datetime,
+    *,
+    commands: bool,
 ) -> list[str]:
     """What its upstream keeps it waiting for."""
     if not job.upstream:
         return []
     text = next((each.state for each in store.watched() if each.name == job.upstream), "")
     seen = _Seen(upstreams.of(job.upstream), gate_text.read(text), now.timestamp())
-    lines = _shut(seen)
+    lines = _shut(seen, commands=commands)
     if lines or job.due_at > now:
         return lines
     lines = _let_go(seen) + _used_up(seen, job)
@@ -281,7 +294,7 @@ def _at_upstream(
     return lines
 
 
-def _shut(seen: _Seen) -> list[str]:
+def _shut(seen: _Seen, *, commands: bool) -> list[str]:
     """Nothing of it begins, or only probes."""
     breaker, gate, now = seen.upstream.breaker, seen.gate, seen.now
     state = breakers.at(breaker, gate.breaker, now)
@@ -292,8 +305,8 @@ def _shut(seen: _Seen) -> list[str]:
         end = f"for another {span(left)}; its jobs go on by themselves then"
         if state.until == float("inf"):
             end = "until somebody resumes it"
-        command = f"To let them go on now: seawall resume {seen.upstream.name}"
-        return [f"{seen.its} is held by hand{reason}, {end}, and {free}. {command}"]
+        command = f" To let them go on now: seawall resume {seen.upstream.name}" if commands else ""
+        return [f"{seen.its} is held by hand{reason}, {end}, and {free}.{command}"]
     if state.forced == "closed" or state.phase is breakers.Phase.CLOSED:
         return []
     if state.phase is breakers.Phase.OPEN:
@@ -307,18 +320,18 @@ def _shut(seen: _Seen) -> list[str]:
             f"{seen.its} was held{reason} and is being probed, with {few} at a time: once it is"
             f" well its jobs go on by themselves. Meanwhile {free}."
         )
-    return [line, *_in_vain(seen.upstream.name, state.episode)]
+    return [line, *_in_vain(seen.upstream.name, state.episode, commands=commands)]
 
 
-def _in_vain(name: str, openings: int) -> list[str]:
+def _in_vain(name: str, openings: int, *, commands: bool) -> list[str]:
     """What to do about one that has been probed again and again."""
     if openings < gates.MANY_OPENINGS:
         return []
+    how = f": seawall force {name} closed --for 10m" if commands else ", let everything through."
     return [
         (
             f"It was held {openings:,} times in a row. If it is well, what fails are the jobs that"
-            " are left, and no probe of theirs can tell: to let each of them use up its tries:"
-            f" seawall force {name} closed --for 10m"
+            f" are left, and no probe of theirs can tell: to let each of them use up its tries{how}"
         )
     ]
 
@@ -393,8 +406,15 @@ def _allowed(budget: RetryBudget) -> str:
     )
 
 
-def _served(job: Job, workers: list[Present], now: datetime, *, waits_for_now: bool) -> list[str]:
-    alive = [each.presence for each in workers if not each.presence.stopping]
+class _Service(NamedTuple):
+    """Who works, and whether commands are told."""
+
+    workers: list[Present]
+    commands: bool
+
+
+def _served(job: Job, service: _Service, now: datetime, *, waits_for_now: bool) -> list[str]:
+    alive = [each.presence for each in service.workers if not each.presence.stopping]
     of_queue = [each for each in alive if each.queues is None or job.queue in each.queues]
     of_task = [each for each in of_queue if job.task in each.tasks]
     if of_task:
@@ -403,29 +423,31 @@ def _served(job: Job, workers: list[Present], now: datetime, *, waits_for_now: b
         waited = (now - job.due_at).total_seconds()
         if not waits_for_now or waited < _SLOW_SECONDS or busy < slots:
             return []
+        how = ": add workers, or raise --concurrency" if service.commands else ""
         return [
             (
                 f"It is due since {ago(job.due_at, now)}, but all {slots:,} slots of the"
-                f" {times(len(of_task), 'worker')} that serve it are taken: add workers, or raise"
-                " --concurrency."
+                f" {times(len(of_task), 'worker')} that serve it are taken{how}."
             )
         ]
+    return [_unserved(job, len(alive), len(of_queue), commands=service.commands)]
+
+
+def _unserved(job: Job, alive: int, of_queue: int, *, commands: bool) -> str:
+    """That no living worker will take it, and what to do."""
     if not alive:
+        if not commands:
+            return "No worker is alive: it begins when somebody has started one."
         start = "`seawall worker --app MODULE:APP`"
-        return [f"No worker is alive: start one that serves its queue, {job.queue}, with {start}."]
+        return f"No worker is alive: start one that serves its queue, {job.queue}, with {start}."
     if not of_queue:
-        return [
-            (
-                f"No worker serves its queue, {job.queue}, of the {len(alive):,} that are alive:"
-                f" start one with --queues {job.queue}."
-            )
-        ]
-    return [
-        (
-            f"No worker of its queue, of the {len(of_queue):,} that are alive, knows the task"
-            f" {job.task}: start one whose application declares it."
-        )
-    ]
+        how = f": start one with --queues {job.queue}" if commands else ""
+        return f"No worker serves its queue, {job.queue}, of the {alive:,} that are alive{how}."
+    how = ": start one whose application declares it" if commands else ""
+    return (
+        f"No worker of its queue, of the {of_queue:,} that are alive, knows the task"
+        f" {job.task}{how}."
+    )
 
 
 def ago(moment: datetime | None, now: datetime) -> str:

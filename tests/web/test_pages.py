@@ -1,6 +1,7 @@
 """The dashboard without a browser: who sees what, what forms do, what pages may load."""
 
 import hashlib
+import html
 import itertools
 import json
 import re
@@ -232,9 +233,13 @@ def test_all_that_match_are_cancelled_once_the_count_was_said(world):
     asked = page(world, "/jobs/act?do=cancel&task=add")
     assert "Cancel 3 jobs?" in asked
     assert {world.store.jobs([job])[job].state for job in jobs} == {"queued"}
-    assert "3 jobs cancelled" in told(world, send(world, "/jobs/act", do="cancel", task="add"))
+    late = world.job(None, task="add")
+    form = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', asked))
+    assert "3 jobs cancelled" in told(world, send(world, "/jobs/act", **form))
+    assert world.store.jobs([late])[late].state == "queued", "it came after they were counted"
     assert {world.store.jobs([job])[job].state for job in jobs} == {"cancelled"}
     assert world.store.jobs([other])[other].state == "queued"
+    world.store.cancel([late])
     assert "disabled" in page(world, "/jobs/act?do=cancel&task=add")
 
 
@@ -244,15 +249,22 @@ def test_all_that_match_are_sent_again_by_operators_only(world):
     assert "Send again 3 jobs?" in page(world, "/jobs/act?do=retry&task=fails")
     owner = world.ask("owner", "GET", "/jobs/act?do=retry&task=fails", headers=HTML)
     assert owner.status_code == 403
-    assert "3 jobs sent again" in told(world, send(world, "/jobs/act", do="retry", task="fails"))
+    form = {"do": "retry", "task": "fails", "newest": str(jobs[-1])}
+    assert "3 jobs sent again" in told(world, send(world, "/jobs/act", **form))
     assert {world.store.jobs([job])[job].state for job in jobs} == {"queued"}
 
 
 def test_an_owner_cancels_by_filter_only_what_is_his(world):
     hers, his = world.job("ann"), world.job("bob")
 
-    assert "Cancel 1 job?" in page(world, "/jobs/act?do=cancel&task=add&owner=bob", "owner")
-    send(world, "/jobs/act", "owner", do="cancel", task="add", owner="bob")
+    assert "Cancel 1 job?" in page(world, "/jobs/act?do=cancel&task=add", "owner")
+    theirs = send(
+        world, "/jobs/act", "owner", do="cancel", task="add", owner="bob", newest=str(his)
+    )
+    assert theirs.status_code == 422, "neither his nor, instead, hers"
+    assert {job.state for job in world.store.jobs([hers, his]).values()} == {"queued"}
+
+    send(world, "/jobs/act", "owner", do="cancel", task="add", newest=str(his))
 
     assert world.store.jobs([hers])[hers].state == "cancelled"
     assert world.store.jobs([his])[his].state == "queued"
@@ -309,10 +321,11 @@ def test_an_input_is_edited_and_what_looks_like_a_secret_stays(world):
     text = page(world, f"/dead/letters/{job}")
     assert "&#34;what&#34;: &#34;old&#34;" in text
 
-    assert "no JSON" in told(world, send(world, f"/dead/letters/{job}/redrive", arguments="{"))
-    assert "JSON object" in told(
-        world, send(world, f"/dead/letters/{job}/redrive", arguments="[1]")
-    )
+    for typed, line in (("{", "no JSON"), ("[1]", "JSON object"), ('{"not": 1}', "not")):
+        refused = send(world, f"/dead/letters/{job}/redrive", arguments=typed)
+        assert refused.status_code == 422
+        assert line in refused.text
+        assert f">{html.escape(typed)}</textarea>".replace("&quot;", "&#34;") in refused.text
     assert world.store.jobs([job])[job].state == "failed"
     edited = send(world, f"/dead/letters/{job}/redrive", arguments='{"what": "new"}')
 

@@ -130,9 +130,10 @@ def test_a_span_that_makes_no_sense_is_told_and_nothing_is_held(world, seconds):
     operator = Person(world)
 
     for act in ("hold", "force"):
-        line, well = operator.presses("/upstreams/api", f"/upstreams/api/{act}", seconds=seconds)
+        how = {"seconds": seconds, "why": "the 3rd time today"}
+        line, well = operator.presses("/upstreams/api", f"/upstreams/api/{act}", **how)
         assert not well
-        assert "for how long" in line
+        assert "For how long" in line
     assert world.app.upstreams.get("api").forced is None
 
 

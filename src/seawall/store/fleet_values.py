@@ -93,6 +93,17 @@ class Observed(NamedTuple):
         return self.firsts + self.retries
 
 
+class Lately(NamedTuple):
+    """How calls at an upstream ended in the last seconds, whichever worker made them."""
+
+    calls: int = 0
+    failures: int = 0
+    micros: int = 0
+    """What they took together."""
+    firsts: int = 0
+    """First calls, within a span of its own."""
+
+
 class Watched(NamedTuple):
     """An upstream about which something is written down."""
 

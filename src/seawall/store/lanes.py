@@ -160,6 +160,12 @@ class Lanes:
             and id_ not in known.over
         }
 
+    def of(self, upstreams: Collection[str]) -> dict[int, Lane]:
+        """The lanes of these upstreams, by id."""
+        return {
+            id_: lane for id_, lane in self._fresh().by_id.items() if lane.upstream in upstreams
+        }
+
     def at(self, upstream: str) -> list[Lane]:
         """The lanes of this upstream that are known."""
         return [lane for lane in self._known.by_id.values() if lane.upstream == upstream]

@@ -29,6 +29,7 @@ from seawall.store.backend import (
 )
 from seawall.store.batches import in_parts
 from seawall.store.dead import Dead
+from seawall.store.glancing import Glancing
 from seawall.store.lanes import Lanes
 from seawall.store.pacing import Pacing
 from seawall.store.running import Running
@@ -75,7 +76,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-class Ledger(Pacing, Dead, Running, Auditing, Watching, Admitting, Telling):
+class Ledger(Pacing, Dead, Running, Auditing, Watching, Admitting, Telling, Glancing):
     """The store: see `port.Store` for what each verb promises."""
 
     def __init__(

@@ -54,6 +54,7 @@ from seawall.store.letters import (
     Trend,
 )
 from seawall.store.port_fleet import FleetVerbs
+from seawall.store.port_glances import GlanceVerbs
 from seawall.store.port_pace import PaceVerbs
 from seawall.store.port_runs import RunVerbs
 from seawall.store.port_webhooks import WebhookVerbs
@@ -90,7 +91,7 @@ if TYPE_CHECKING:
     from seawall.store.reading import Reading
 
 
-class Store(RunVerbs, FleetVerbs, PaceVerbs, WebhookVerbs, Protocol):
+class Store(RunVerbs, FleetVerbs, PaceVerbs, GlanceVerbs, WebhookVerbs, Protocol):
     """The ledger, as everything above it sees it."""
 
     def __enter__(self) -> Self: ...

@@ -28,6 +28,9 @@ from seawall.store.finding_values import Filter as Filter
 from seawall.store.finding_values import Ids as Ids
 from seawall.store.finding_values import Page as Page
 from seawall.store.fleet_values import (
+    Lately as Lately,
+)
+from seawall.store.fleet_values import (
     Observation as Observation,
 )
 from seawall.store.fleet_values import (
@@ -335,6 +338,16 @@ class Backlog(NamedTuple):
     later: int
     running: int
     oldest_due_at: datetime | None
+
+
+class OwnStanding(NamedTuple):
+    """How the newest jobs of an owner stand."""
+
+    waiting: dict[str, int]
+    """How many wait for each upstream, by name."""
+    open_letters: int
+    whole: bool
+    """False where there are older jobs, which were not looked at."""
 
 
 class Scope(StrEnum):

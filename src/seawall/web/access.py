@@ -17,10 +17,12 @@ was seen to stand is believed for `BELIEVED_SECONDS`; a revoked one is refused a
 latest.
 """
 
+import asyncio
 import hmac
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -29,16 +31,22 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 from seawall import access
 from seawall.errors import SeawallError
 from seawall.store import Access, AccessScope, Store
+from seawall.store.values import MOST_ROWS
 from seawall.web import problems
 from seawall.web.guard import SAFE, App, Receive, Scope, Send, same_site
 from seawall.web.house import House, house_of
 from seawall.web.problems import ProblemError
 from seawall.web.sessions import COOKIE, CSRF_HEADER
+from seawall.web.threads import Threads
 
 BELIEVED_SECONDS = 2.0
 NOTED_SECONDS = 300.0
 """How coarsely it is kept when a token was used last."""
 MOST_BELIEVED = 10_000
+SHARED_FROM = 3
+"""From so many tokens in use on, one look is for all of them."""
+LATELY_SECONDS = 30.0
+"""A token that was not shown for so long is not looked at with the others."""
 PRIVATE = "/api/"
 METRICS = "/metrics"
 DESCRIPTION = "/api/openapi.json"
@@ -88,11 +96,19 @@ DEVELOPER = Visitor("development", AccessScope.OPERATOR, None)
 
 
 class Believed:
-    """Tokens that stood a moment ago."""
+    """Tokens that stood a moment ago.
 
-    def __init__(self, store: Store) -> None:
+    Where several are in use, one look finds out about all of them: a hundred who keep a page open
+    cost the store no more than a few.
+    """
+
+    def __init__(self, store: Store, threads: Threads) -> None:
         self._store = store
+        self._threads = threads
         self._known: OrderedDict[str, tuple[Access, float]] = OrderedDict()
+        self._noted: OrderedDict[str, float] = OrderedDict()
+        """When it was last noted here that a token is used."""
+        self._renewal: asyncio.Task[None] | None = None
 
     def fresh(self, name: str) -> Access | None:
         found = self._known.get(name)
@@ -107,23 +123,65 @@ class Believed:
     def forget(self, name: str) -> None:
         self._known.pop(name, None)
 
-    def looked_up(
-        self, *, digest: str | None = None, access_id: str | None = None
+    async def look(
+        self, name: str, *, digest: str | None = None, access_id: str | None = None
     ) -> Access | None:
-        """The token, if it stands, from the store; that it is used is noted. For a thread."""
-        found = self._store.access(digest=digest, access_id=access_id)
-        if found is None or not found.stands:
-            return None
-        used = found.last_used_at
-        if used is None or (self._store.now() - used).total_seconds() > NOTED_SECONDS:
-            self._store.note_access(found.id, every_seconds=NOTED_SECONDS)
+        """The token, if it stands, by the store; that it is used is noted."""
+        found = None
+        if self._are_many() and self.stood(name):
+            await self._renewed()
+            found = self.fresh(name)
+        if found is None:
+            began = time.monotonic()
+            found = await self._threads.ask(self._store.access, digest=digest, access_id=access_id)
+            if found is None or not found.stands:
+                self.forget(name)
+                return None
+            self._believe(name, found, began)
+        await self._note(found)
         return found
 
-    def believe(self, name: str, found: Access) -> None:
-        self._known[name] = (found, time.monotonic())
+    def _are_many(self) -> bool:
+        """Whether so many were seen lately that it pays to look at all of them at once."""
+        lately = time.monotonic() - LATELY_SECONDS
+        newest = islice(reversed(self._known.values()), SHARED_FROM)
+        return sum(at >= lately for _, at in newest) >= SHARED_FROM
+
+    async def _renewed(self) -> None:
+        """Whoever comes while a look is under way is served by that one."""
+        if self._renewal is None:
+            self._renewal = asyncio.ensure_future(self._renew())
+            self._renewal.add_done_callback(self._is_over)
+        await asyncio.shield(self._renewal)
+
+    async def _renew(self) -> None:
+        began = time.monotonic()
+        listed = await self._threads.ask(self._store.accesses, limit=MOST_ROWS)
+        standing = {each.id: each for each in listed if each.stands}
+        for name, (found, at) in list(self._known.items()):
+            if at >= began - LATELY_SECONDS and found.id in standing:
+                self._known[name] = (standing[found.id], began)
+
+    def _is_over(self, done: "asyncio.Task[None]") -> None:
+        self._renewal = None
+        if not done.cancelled():
+            done.exception()  # perhaps nobody waits for it any more
+
+    def _believe(self, name: str, found: Access, at: float) -> None:
+        self._known[name] = (found, at)
         self._known.move_to_end(name)
         if len(self._known) > MOST_BELIEVED:
             self._known.popitem(last=False)
+
+    async def _note(self, found: Access) -> None:
+        now = time.monotonic()
+        if now - self._noted.get(found.id, -NOTED_SECONDS) < NOTED_SECONDS:
+            return
+        self._noted[found.id] = now
+        self._noted.move_to_end(found.id)
+        if len(self._noted) > MOST_BELIEVED:
+            self._noted.popitem(last=False)
+        await self._threads.ask(self._store.note_access, found.id, every_seconds=NOTED_SECONDS)
 
 
 def address_of(request: Request) -> str:
@@ -167,14 +225,10 @@ async def _standing(
     if found is None:
         if digest is not None and not house.believed.stood(name):  # a signed cookie is no guess
             _need_patience(request)
-        found = await house.threads.ask(
-            house.believed.looked_up, digest=digest, access_id=access_id
-        )
+        found = await house.believed.look(name, digest=digest, access_id=access_id)
         if found is None:
-            house.believed.forget(name)
             _note_failure(request)
             raise unknown("the token is not known, has expired, or was revoked")
-        house.believed.believe(name, found)
     return found
 
 

@@ -11,7 +11,7 @@ from seawall.web import problems
 from seawall.web.access import DESCRIPTION, Doorkeeper
 from seawall.web.guard import Guard
 from seawall.web.house import House
-from seawall.web.pages import acting, overview, policies, site, upstreams
+from seawall.web.pages import acting, job, login, overview, policies, site, upstreams
 from seawall.web.pages import fleet as fleet_pages
 from seawall.web.pages import jobs as job_pages
 from seawall.web.pages import letters as letter_pages
@@ -24,7 +24,6 @@ from seawall.web.routes import (
     jobs,
     letters,
     live,
-    login,
     metrics,
     runs,
     webhooks,
@@ -34,8 +33,11 @@ _ABOUT = """Durable jobs that stand up to failing upstreams. Lists come in parts
 `next` as `after`. Whatever goes wrong is a problem (RFC 9457) with one clear line. Every answer \
 has an `x-request-id`; send your own and it is kept with the job and in the log."""
 
-_API = (jobs, asking, letters, runs, fleet, webhooks, metrics, live, health, login)
-_PAGES = (overview, acting, job_pages, letter_pages, run_pages, upstreams, policies, fleet_pages)
+_API = (jobs, asking, letters, runs, fleet, webhooks, metrics, live, health)
+_PAGES = (
+    login, overview, acting, job_pages, job, letter_pages, run_pages, upstreams, policies,
+    fleet_pages,
+)  # fmt: skip
 _ROUTERS = [*(room.router for room in (*_API, *_PAGES)), site.files]
 
 

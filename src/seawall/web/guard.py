@@ -1,10 +1,10 @@
 """What every request passes through, whatever becomes of it.
 
 It gets an id, its body a bound in bytes and time, its answer the headers that keep browsers out of
-mischief, and its end a log line. What nobody foresaw ends here, as a bare 500. In development mode,
-where nobody has to show a token, it also sees to it that no page of another site can speak to the
-server through the browser: only loopback names are answered to (a name that was rebound to this
-machine is another one), and no write is taken that another site asked for.
+mischief, and its end a log line. What nobody foresaw ends here, as a 500 that says no more. In
+development mode, where nobody has to show a token, it also sees to it that no page of another site
+can speak to the server through the browser: only loopback names are answered to (a name that was
+rebound to this machine is another one), and no write is taken that another site asked for.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fastapi import HTTPException
+from fastapi import HTTPException, Request
 from starlette.datastructures import Headers, MutableHeaders
 
 from seawall.faults import LONGEST_ID
@@ -56,6 +56,8 @@ _HEADERS = {
     "x-frame-options": "DENY",
     "cache-control": "no-store",
 }
+_MOST_DIGITS = 18
+"""A number of more is no number of bytes."""
 _HSTS = "max-age=31536000"
 
 
@@ -97,29 +99,33 @@ class Guard:
             _broke(passage, error)
             if passage.status:  # the answer had begun: what is missing tells
                 return
-            bare = problems.answer(
-                passage.request_id,
-                500,
-                "something went wrong here; its log knows this request's id",
-            )
-            await bare(scope, receive, telling)
+            await _broken(scope, passage.request_id)(scope, receive, telling)
         else:
             _told(passage)
 
     def _refused(self, passage: _Passage, headers: Headers) -> Any:
         """What is to be answered at once, if it is."""
-        id_ = passage.request_id
+        request = Request(passage.scope)
         length = headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self._request_bytes:
-            return problems.answer(id_, 413, _too_large(self._request_bytes), code="too_large")
+        if length.isdecimal() and (len(length) > _MOST_DIGITS or int(length) > self._request_bytes):
+            return problems.told(request, 413, _too_large(self._request_bytes), code="too_large")
         if not self._loopback_only:
             return None
         if _host_name(headers.get("host", "")) not in LOOPBACK_NAMES:
             line = "without authentication only localhost is answered to"
-            return problems.answer(id_, 421, line, code="wrong_host")
+            return problems.told(request, 421, line, code="wrong_host")
         if passage.scope["method"] not in SAFE and not same_site(headers):
-            return problems.answer(id_, 403, "another site asked for this", code="cross_site")
+            return problems.told(request, 403, "another site asked for this", code="cross_site")
         return None
+
+
+def _broken(scope: Scope, id_: str) -> Any:
+    """What nobody foresaw, as whoever asked reads it; bare where not even that can be written."""
+    line = "something went wrong here; its log knows this request's id"
+    try:
+        return problems.told(Request(scope), 500, line)
+    except Exception:  # noqa: BLE001 - the page of errors may be what is broken
+        return problems.answer(id_, 500, line)
 
 
 def request_id(given: str | None) -> str:

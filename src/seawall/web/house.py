@@ -11,16 +11,16 @@ from seawall.metrics import Metrics
 from seawall.store import Store
 from seawall.web.glances import Glances
 from seawall.web.intake import Intake
+from seawall.web.outputs import Outputs
 from seawall.web.paces import Paces
 from seawall.web.rates import Rates
 from seawall.web.sessions import SECRET_NAME, Sessions
 from seawall.web.shared import Shared
 from seawall.web.tail import Tail
-from seawall.web.threads import SLOW_THREADS, THREADS, Threads
+from seawall.web.threads import CANARY_THREADS, SLOW_THREADS, THREADS, Threads
 
 if TYPE_CHECKING:
     from seawall.web.access import Believed
-    from seawall.web.stats import StatsBoard
 
 BURST_SECONDS = 2.0
 """How many seconds' worth of requests may come at once."""
@@ -41,14 +41,16 @@ class House:
     shared: Shared
     glances: Glances
     slow: Threads
-    """For what takes seconds: a canary, the report of a long run."""
+    """For what takes seconds: the report of a long run, something done about thousands of jobs."""
+    canaries: Threads
+    """For whoever waits for canaries to come to their ends: a minute or more, and nothing to do."""
+    outputs: Outputs
     rates: Rates
     failures: Rates
     sessions: Sessions
     believed: "Believed"
     intake: Intake
     tail: Tail
-    board: "StatsBoard"
     paces: Paces
     metrics: Metrics
     open_to_anybody: bool
@@ -59,6 +61,7 @@ class House:
         self.tail.close()
         self.threads.close()
         self.slow.close()
+        self.canaries.close()
         if self.own_store is not self.store:
             self.own_store.close()
 
@@ -66,13 +69,14 @@ class House:
 def opened(app: Seawall, *, open_to_anybody: bool) -> House:
     """A house for the application; its store is opened, and brought up to date."""
     from seawall.web.access import Believed  # noqa: PLC0415 - they know each other
-    from seawall.web.stats import StatsBoard  # noqa: PLC0415 - as above
 
     store = app.store
     own = app.store_of_its_own()
     settings = app.settings
     rate = settings.requests_per_second
     threads = Threads("web", THREADS)
+    glances = Glances(threads)
+    slow = Threads("slow", SLOW_THREADS, most_waiting=20)
     secret = store.shared_secret(SECRET_NAME, secrets.token_hex(32))
     return House(
         app=app,
@@ -80,15 +84,16 @@ def opened(app: Seawall, *, open_to_anybody: bool) -> House:
         own_store=own,
         threads=threads,
         shared=Shared(threads),
-        glances=Glances(threads),
-        slow=Threads("slow", SLOW_THREADS, most_waiting=20),
+        glances=glances,
+        slow=slow,
+        canaries=Threads("canary", CANARY_THREADS, most_waiting=0),
+        outputs=Outputs(app, slow),
         rates=Rates(rate, max(10.0, rate * BURST_SECONDS)),
         failures=Rates(1 / FAILURE_SECONDS, FAILURES),
         sessions=Sessions(secret, settings.session_seconds),
-        believed=Believed(store),
+        believed=Believed(store, threads),
         intake=Intake(own),
-        tail=Tail(store),
-        board=StatsBoard(store),
+        tail=Tail(store, heard=glances.news),
         paces=Paces(),
         metrics=Metrics(own, app.upstreams),
         open_to_anybody=open_to_anybody,

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 
 from seawall.errors import (
     ArgumentsError,
+    ArtifactError,
     ConfigurationError,
     KeyConflictError,
     NoSuchJobError,
@@ -178,6 +179,9 @@ def _of_ours(error: SeawallError) -> ProblemError:
         return ProblemError(409, line, code="key_conflict")
     if isinstance(error, ArgumentsError | ConfigurationError):
         return ProblemError(422, line, code="invalid")
+    if isinstance(error, ArtifactError):
+        detail = f"it is kept elsewhere and cannot be read: {line}"
+        return ProblemError(503, detail, code="artifact_unavailable")
     if isinstance(error, StoreError):
         # Its own words may name a file or a host.
         detail = "the store does not answer: ask again in a moment"

@@ -1,73 +1,70 @@
-"""How the whole store stands, counted once for all who ask.
+"""How the whole store stands, in numbers.
 
-Counting reads an index from end to end, so what was counted is shown again for a while: the longer
-it took, the longer.
+Counting reads an index from end to end: whoever asks often does so through `glances`, which has it
+counted once for all.
 """
 
-import threading
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from seawall.states import State
-from seawall.store import LetterFilter, LetterState, Store
+from seawall.store import Backlog, LetterFilter, LetterState, Scope, Store
 from seawall.why import ALIVE_SECONDS
-
-SHOWN_SECONDS = 2.0
-SHARE = 20.0
-"""Counting takes no more than one in so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
-    """How the store stands."""
+class Load:
+    """What waits and runs, and who works."""
 
     at: datetime
-    states: dict[State, int]
     due: int
+    stopped: int
+    """Of those that are due, items of runs that are paused or aborted."""
     later: int
     running: int
     oldest_due_at: datetime | None
-    open_letters: int
     workers: int
     slots: int
     busy: int
 
 
-class StatsBoard:
-    """What was counted last."""
+@dataclass(frozen=True, slots=True)
+class Stats(Load):
+    """How the store stands."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._lock = threading.Lock()
-        self._stats: Stats | None = None
-        self._good_until = 0.0
-
-    def stats(self) -> Stats:
-        """How the store stands, or stood a moment ago. For a thread."""
-        with self._lock:
-            began = time.monotonic()
-            if self._stats is None or began >= self._good_until:
-                self._stats = _counted(self._store)
-                now = time.monotonic()
-                self._good_until = now + max(SHOWN_SECONDS, SHARE * (now - began))
-            return self._stats
+    states: dict[State, int]
+    open_letters: int
 
 
-def _counted(store: Store) -> Stats:
-    backlog = store.backlog()
-    alive = [each.presence for each in store.workers(within_seconds=ALIVE_SECONDS)]
+def load_of(store: Store, backlog: Sequence[Backlog]) -> Load:
+    """What waits and runs, by a backlog that was counted a moment ago."""
+    return Load(**_load(store, backlog))
+
+
+def stats_of(store: Store) -> Stats:
+    """All of it, counted now."""
     letters = store.count_letters(LetterFilter(state=LetterState.OPEN))
-    oldest = [each.oldest_due_at for each in backlog if each.oldest_due_at is not None]
     return Stats(
-        at=store.now(),
+        **_load(store, store.backlog()),
         states=store.counts(),
-        due=sum(each.due for each in backlog),
-        later=sum(each.later for each in backlog),
-        running=sum(each.running for each in backlog),
-        oldest_due_at=min(oldest, default=None),
         open_letters=sum(each.letters for each in letters),
-        workers=len(alive),
-        slots=sum(each.concurrency for each in alive),
-        busy=sum(each.running for each in alive),
     )
+
+
+def _load(store: Store, backlog: Sequence[Backlog]) -> dict[str, Any]:
+    runs = {hold.name for hold in store.holds() if hold.scope is Scope.RUN}
+    alive = [each.presence for each in store.workers(within_seconds=ALIVE_SECONDS)]
+    oldest = [each.oldest_due_at for each in backlog if each.oldest_due_at is not None]
+    return {
+        "at": store.now(),
+        "due": sum(each.due for each in backlog),
+        "stopped": sum(each.due for each in backlog if str(each.lane.run) in runs),
+        "later": sum(each.later for each in backlog),
+        "running": sum(each.running for each in backlog),
+        "oldest_due_at": min(oldest, default=None),
+        "workers": len(alive),
+        "slots": sum(each.concurrency for each in alive),
+        "busy": sum(each.running for each in alive),
+    }

@@ -13,7 +13,8 @@ a job is its event log.
 import asyncio
 import json
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -74,9 +75,17 @@ class Listener:
 class Tail:
     """Looks, tells, and knows who listens."""
 
-    def __init__(self, store: Store, *, most_listeners: int = MOST_LISTENERS) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        most_listeners: int = MOST_LISTENERS,
+        heard: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """`heard` is told, on the event loop, before which moment something has happened."""
         self._store = store
         self._most = most_listeners
+        self._heard = heard
         self._listeners: set[Listener] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wanted = threading.Condition()
@@ -150,18 +159,20 @@ class Tail:
         overlap = timedelta(seconds=OVERLAP_SECONDS)
         begin = (since or self._store.now()) - overlap
         found = self._store.changes(begin, limit=MOST_OF_A_KIND)
+        seen_by = time.monotonic()
         news = [told for told in in_words(found) if told.key not in seen]
         seen |= {_key(each): each.at for each in found.changes}
         for key in [key for key, at in seen.items() if at < begin - overlap]:
             del seen[key]
         if since is not None and news and self._loop is not None:  # the first look only learns
-            self._tell(news, whole=found.whole)
+            self._tell(news, seen_by, whole=found.whole)
         return found.at
 
-    def _tell(self, news: list[Told], *, whole: bool) -> None:
+    def _tell(self, news: list[Told], before: float, *, whole: bool) -> None:
         if not whole:
             news.append(Told(("missed", 0, 0, 0), None, MISSED))
         if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._heard, before)
             self._loop.call_soon_threadsafe(self._deliver, news)
 
     def close(self) -> None:

@@ -1,4 +1,8 @@
-"""Doing something about all jobs that match: the count is said first, on a page of its own."""
+"""Doing something about all jobs that match: the count is said first, on a page of its own.
+
+What is done is done about those that were counted: a form carries which job was the newest then,
+and what came later is left alone.
+"""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -7,19 +11,24 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from seawall.finding import Cancelled
+from seawall import finding
+from seawall.errors import ArgumentsError
+from seawall.finding import Cancelled, Count
 from seawall.redriving import Redriven
 from seawall.states import State
 from seawall.store import AccessScope
 from seawall.web.access import Visitor
-from seawall.web.house import house_of
-from seawall.web.pages.jobs import FILTERS, asked
+from seawall.web.house import House, house_of
+from seawall.web.pages import filters
 from seawall.web.pages.people import Sent, Viewer
-from seawall.web.pages.site import page, tried
+from seawall.web.pages.site import looked_at, page, tried
 from seawall.web.pages.wording import many
 from seawall.web.problems import ProblemError
+from seawall.web.routes.jobs import MOST_AT_ONCE
 
 router = APIRouter(include_in_schema=False)
+
+AGAIN = " There are more: do it again for the rest."
 
 
 class Act(NamedTuple):
@@ -37,6 +46,13 @@ ACTS = {
 }
 
 
+class Meant(NamedTuple):
+    """How many jobs are meant, and which was the newest when they were counted."""
+
+    jobs: Count
+    newest: int
+
+
 def _act(word: str) -> Act:
     if word not in ACTS:
         raise ProblemError(404, "there is nothing here")
@@ -50,11 +66,9 @@ def _which(visitor: Visitor, said: dict[str, str], act: Act) -> dict[str, Any]:
     """
     if act.word == "retry" and visitor.scope is not AccessScope.OPERATOR:
         raise ProblemError(403, "only operators send many again; retry your own one by one")
-    which = asked(said)
-    if visitor.only is not None:
-        which["owner"] = visitor.only
-    if len(act.states) == 1:
-        which.setdefault("state", act.states[0])
+    if not said:
+        raise ProblemError(422, "Say first which jobs are meant: fill in at least one field.")
+    which = filters.meant(visitor, said)
     if "state" in which and State(which["state"]) not in act.states:
         raise ProblemError(422, f"a job that is {which['state']} cannot be {act.done}")
     return which
@@ -67,34 +81,57 @@ async def show_act(request: Request, visitor: Viewer) -> Response:
     act = _act(query.get("do", ""))
     if visitor.scope is AccessScope.READ_ONLY:
         raise ProblemError(403, "this token is read-only")
-    said = {name: query[name].strip() for name in FILTERS if query.get(name, "").strip()}
+    said = filters.said_in(query, filters.OF_JOBS)
     which = _which(visitor, said, act)
-    count = house.app.redrive_all if act.word == "retry" else house.app.cancel_all
-    found: Redriven | Cancelled = await house.slow.ask(partial(count, dry_run=True, **which))
-    meant = many(found.found, "job") if found.whole else f"{found.found:,} jobs or more"
+    key = ("act", act.word, tuple(sorted(which.items())))
+    look = partial(_meant, house, act, which)
+    meant = await looked_at(request, visitor, key, look, threads=house.slow)
+    exact = meant.jobs.exact
     return await page(
         request,
         visitor,
         "act.html",
         act=act,
-        meant=meant,
-        none_meant=not found.found and found.whole,
+        meant=many(meant.jobs.jobs, "job") if exact else f"{meant.jobs.jobs:,} jobs or more",
+        none_meant=not meant.jobs.jobs and exact,
+        newest=meant.newest,
+        most=MOST_AT_ONCE,
         said_of=said,
         back=_back(said),
+        asks=True,
     )
+
+
+def _meant(house: House, act: Act, which: dict[str, Any]) -> Meant:
+    newest = finding.newest_of(house.store)
+    if act.word == "retry":
+        return Meant(finding.counted_failed(house.store, which), newest)
+    found = finding.cancelled(house.store, which, dry_run=True)
+    return Meant(Count(found.found, exact=found.whole), newest)
 
 
 @router.post("/jobs/act")
 async def do_act(request: Request, form: Sent) -> Response:
-    """Do it about all that match."""
+    """Do it about all that match and were there when they were counted."""
     house, act = house_of(request), _act(form.one("do"))
-    said = {name: form.one(name) for name in FILTERS if form.is_set(name)}
+    said = filters.said_in(form, filters.OF_JOBS)
     which = _which(form.visitor, said, act)
+    if not form.is_set("newest"):
+        raise ProblemError(422, "Look first at how many are meant: begin on the page of jobs.")
+    newest = filters.number("Newest", form.one("newest"))
+    back = _back(said)
+    try:
+        finding.filter_of(which)
+    except ArgumentsError as error:
+        raise ProblemError(422, filters.in_place(error)) from None
     if act.word == "retry":
-        sent = house.slow.ask(partial(house.app.redrive_all, by=form.visitor.name, **which))
-        return await tried(request, _back(said), sent, _sent)
-    done = house.slow.ask(partial(house.app.cancel_all, **which))
-    return await tried(request, _back(said), done, _cancelled)
+        how = {"by": form.visitor.name, **which}
+        again = partial(finding.redriven_all, house.app, how, most=MOST_AT_ONCE, newest=newest)
+        sent = house.slow.ask(again)
+        return await tried(request, back, sent, _sent)
+    cancel = partial(finding.cancelled, house.store, which, most=MOST_AT_ONCE, newest=newest)
+    done = house.slow.ask(cancel)
+    return await tried(request, back, done, _cancelled)
 
 
 def _back(said: dict[str, str]) -> str:
@@ -103,9 +140,10 @@ def _back(said: dict[str, str]) -> str:
 
 def _sent(found: Redriven) -> str:
     refused = f" {found.refused:,} refused: {found.refusals[0].reason}" if found.refused else ""
-    return f"{many(found.sent, 'job')} sent again.{refused}"
+    return f"{many(found.sent, 'job')} sent again.{refused}{'' if found.whole else AGAIN}"
 
 
 def _cancelled(found: Cancelled) -> str:
     stopping = f", {found.stopping:,} asked to stop" if found.stopping else ""
-    return f"{many(found.cancelled, 'job')} cancelled{stopping}."
+    rest = "" if found.whole else AGAIN
+    return f"{many(found.cancelled, 'job')} cancelled{stopping}.{rest}"

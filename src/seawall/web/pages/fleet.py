@@ -10,11 +10,11 @@ from fastapi.responses import Response
 
 from seawall.app import Seawall
 from seawall.queue_views import QueueView, plans_in_force, queue_views
-from seawall.store import Present, Store
+from seawall.store import Backlog, Present, Store
 from seawall.web.house import House, house_of
 from seawall.web.pages.people import SeesAll, SentByOperator
 from seawall.web.pages.runs import reason_of
-from seawall.web.pages.site import page, tried
+from seawall.web.pages.site import backlog_of, looked_at, page, tried
 from seawall.web.routes import fleet as api
 from seawall.web.routes.fleet import ItsName
 from seawall.why import ALIVE_SECONDS
@@ -63,13 +63,14 @@ class Fleet(NamedTuple):
 async def show_fleet(request: Request, visitor: SeesAll) -> Response:
     """What waits where, and who serves it."""
     house = house_of(request)
-    found = await house.glances.ask("fleet", partial(_fleet, house))
+    backlog = await backlog_of(request, visitor)
+    found = await looked_at(request, visitor, "fleet", partial(_fleet, house, backlog))
     return await page(request, visitor, "fleet.html", **found._asdict())
 
 
-def _fleet(house: House) -> Fleet:
+def _fleet(house: House, backlog: list[Backlog]) -> Fleet:
     store = house.store
-    queues = sorted(queue_views(store, house.app.tasks).items(), key=_most_urgent)
+    queues = sorted(queue_views(store, house.app.tasks, backlog).items(), key=_most_urgent)
     workers = store.workers(within_seconds=ALIVE_SECONDS)
     return Fleet(
         queues=queues[:MOST_SHOWN],

@@ -1,20 +1,22 @@
 """The overview: how it all stands, at a glance."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from seawall.states import State
-from seawall.store import LetterFilter, LetterState, PaceBucket
+from seawall.finding import newest_of
+from seawall.store import Backlog, LetterFilter, LetterState, PaceBucket
 from seawall.web.access import Visitor
 from seawall.web.house import House, house_of
-from seawall.web.pages.held import is_held
+from seawall.web.pages import upstream_words
 from seawall.web.pages.people import Viewer
-from seawall.web.pages.pictures import Chart, Line
-from seawall.web.pages.site import page
+from seawall.web.pages.pictures import Chart, Line, a_minute
+from seawall.web.pages.site import backlog_of, looked_at, page
+from seawall.web.stats import load_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -23,6 +25,8 @@ SPANS = {"1h": (1, 60), "6h": (6, 300), "24h": (24, 900), "48h": (48, 1_800)}
 """How many hours a chart shows, and how many seconds each of its points stands for."""
 USUAL_SPAN = "6h"
 BURN_HOURS = (1, 6, 24)
+BURN_STEP_SECONDS = 60
+"""How exactly those hours begin: a step in whose midst they do is counted whole."""
 
 
 @router.get("/")
@@ -30,24 +34,34 @@ async def show_overview(request: Request, visitor: Viewer) -> Response:
     """How it all stands, for whoever sees all; else, how the visitor's own jobs do."""
     house = house_of(request)
     if not visitor.sees_all:
-        found = await house.glances.ask(("mine", visitor.only), lambda: _mine(house, visitor))
+        look = partial(_mine, house, visitor)
+        found = await looked_at(request, visitor, ("mine", visitor.only), look)
         return await page(request, visitor, "mine.html", **found)
     span = request.query_params.get("span", USUAL_SPAN)
     span = span if span in SPANS else USUAL_SPAN
-    found = await house.glances.ask("overview", lambda: _all(house))
-    charts = await house.glances.ask(("charts", span), lambda: _charts(house, span))
-    return await page(request, visitor, "overview.html", span=span, spans=SPANS, **found, **charts)
+    backlog = await backlog_of(request, visitor)
+    found = await looked_at(request, visitor, "overview", partial(_all, house, backlog))
+    charts = await looked_at(request, visitor, ("charts", span), partial(_charts, house, span))
+    return await page(
+        request,
+        visitor,
+        "overview.html",
+        span=span,
+        spans=SPANS,
+        words=upstream_words,
+        **found,
+        **charts,
+    )
 
 
-def _all(house: House) -> dict[str, Any]:
-    stats = house.board.stats()
-    upstreams = house.app.upstreams.all()
+def _all(house: House, backlog: list[Backlog]) -> dict[str, Any]:
+    upstreams = house.app.upstreams.all(backlog)
     return {
-        "stats": stats,
-        "upstreams": sorted(upstreams, key=lambda each: (not is_held(each), each.name)),
+        "stats": load_of(house.store, backlog),
+        "upstreams": sorted(upstreams, key=lambda each: (not each.is_held, each.name)),
         "letters": house.store.letters(LetterFilter(state=LetterState.OPEN), limit=NEWEST).letters,
         "runs": house.app.runs(unfinished=True, limit=NEWEST),
-        "none_yet": not any(stats.states.values()),
+        "none_yet": not newest_of(house.store),
     }
 
 
@@ -56,7 +70,6 @@ def _mine(house: House, visitor: Visitor) -> dict[str, Any]:
     which = LetterFilter(state=LetterState.OPEN, owner=owner)
     return {
         "newest": house.app.jobs(owner=owner, limit=20).jobs,
-        "running": house.app.jobs(owner=owner, state=State.RUNNING, limit=NEWEST).jobs,
         "letters": house.store.letters(which, limit=NEWEST).letters,
     }
 
@@ -74,6 +87,14 @@ class Burn(NamedTuple):
     rate: float | None
     """1 uses up just what the goal leaves; 10 uses it up ten times as fast."""
 
+    @property
+    def rate_in_words(self) -> str:
+        """The rate to two digits, never as a power of ten."""
+        rate = self.rate or 0.0
+        if rate >= 10:
+            return f"{rate:,.0f}"
+        return f"{rate:.1f}" if rate >= 1 else f"{rate:.2g}"
+
 
 def _charts(house: House, span: str) -> dict[str, Any]:
     now = house.store.now()
@@ -81,38 +102,49 @@ def _charts(house: House, span: str) -> dict[str, Any]:
     found = house.store.pace(now - timedelta(hours=hours), step_seconds=step)
     goal = house.app.settings.success_goal
     return {
-        "ended_chart": ended_chart(found, step),
-        "waiting_chart": asked_chart(found, step),
-        "burns": [_burn(house, now, hours, goal) for hours in BURN_HOURS],
+        "ended_chart": ended_chart(found, step, now),
+        "waiting_chart": asked_chart(found, step, now),
+        "burns": _burns(house, now, goal),
         "goal": goal,
     }
 
 
-def ended_chart(found: Sequence[PaceBucket], step: int) -> Chart:
+def ended_chart(found: Sequence[PaceBucket], step: int, now: datetime) -> Chart:
     """What ended, and how, by the minute."""
-    a_minute = 60 / step
+
+    def rates(counts: Iterable[int]) -> list[float | None]:
+        return [a_minute(each, at.at, step, now) for each, at in zip(counts, found, strict=True)]
+
     lines = [
-        Line("succeeded", "good", [round(each.succeeded * a_minute, 2) for each in found], True),
-        Line("failed", "bad", [round(each.failed * a_minute, 2) for each in found]),
-        Line("tried again", "warn", [round(each.retried * a_minute, 2) for each in found]),
+        Line("succeeded", "good", rates(each.succeeded for each in found), True),
+        Line("failed", "bad", rates(each.failed for each in found)),
+        Line("tried again", "warn", rates(each.retried for each in found)),
     ]
     return Chart("Jobs that ended, a minute", [each.at.timestamp() for each in found], lines)
 
 
-def asked_chart(found: Sequence[PaceBucket], step: int) -> Chart:
+def asked_chart(found: Sequence[PaceBucket], step: int, now: datetime) -> Chart:
     """What came in beside what ended, by the minute."""
-    a_minute = 60 / step
-    came = [round((each.created + each.redriven) * a_minute, 2) for each in found]
+
+    def rates(counts: Iterable[int]) -> list[float | None]:
+        return [a_minute(each, at.at, step, now) for each, at in zip(counts, found, strict=True)]
+
     lines = [
-        Line("came in", "sea", came, True),
-        Line("ended", "rest", [round(each.ended * a_minute, 2) for each in found]),
+        Line("came in", "sea", rates(each.created + each.redriven for each in found), True),
+        Line("ended", "rest", rates(each.ended for each in found)),
     ]
     return Chart("Jobs that came in and ended, a minute", [e.at.timestamp() for e in found], lines)
 
 
-def _burn(house: House, now: datetime, hours: int, goal: float) -> Burn:
-    found = house.store.pace(now - timedelta(hours=hours), step_seconds=3_600)
-    return burn(found, hours, goal)
+def _burns(house: House, now: datetime, goal: float) -> list[Burn]:
+    """For each of the spans, by one look at the longest."""
+    step = timedelta(seconds=BURN_STEP_SECONDS)
+    since = now - timedelta(hours=max(BURN_HOURS))
+    found = house.store.pace(since, step_seconds=BURN_STEP_SECONDS)
+    return [
+        burn([each for each in found if each.at + step > now - timedelta(hours=hours)], hours, goal)
+        for hours in BURN_HOURS
+    ]
 
 
 def burn(found: Sequence[PaceBucket], hours: int, goal: float) -> Burn:

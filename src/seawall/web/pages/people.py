@@ -15,8 +15,10 @@ from seawall.web.access import Visitor, address_of, need_csrf, need_rate, visito
 from seawall.web.house import house_of
 from seawall.web.problems import ProblemError
 
-LONGEST_FORM = 300_000
-"""An edited payload may be long."""
+MOST_WRITTEN = 3
+"""Characters at most that a byte of what was typed comes to in a form."""
+BESIDES_BYTES = 16_384
+"""What a form may hold besides an edited payload."""
 MOST_FIELDS = 200
 
 
@@ -78,8 +80,12 @@ class Form:
         self._fields = fields
         self.visitor = visitor
 
+    def get(self, name: str, usual: str = "") -> str:
+        """The field as it was sent."""
+        return self._fields.get(name, [usual])[0]
+
     def one(self, name: str, usual: str = "") -> str:
-        return self._fields.get(name, [usual])[0].strip()
+        return self.get(name, usual).strip()
 
     def every(self, name: str) -> list[str]:
         return self._fields.get(name, [])
@@ -97,19 +103,12 @@ class Form:
         except ValueError:
             raise ProblemError(422, f"{name}: found {text!r:.40}, expected a number") from None
 
-    def without(self, *names: str) -> dict[str, str]:
-        """The fields that are not these, and not empty."""
-        return {
-            name: values[0].strip()
-            for name, values in self._fields.items()
-            if name not in names and values[0].strip()
-        }
-
 
 async def read_form(request: Request, visitor: Visitor) -> Form:
     """What was sent; 403 where it does not come from our own pages."""
     body = await request.body()
-    if len(body) > LONGEST_FORM:
+    payload = house_of(request).app.settings.payload_bytes
+    if len(body) > MOST_WRITTEN * payload + BESIDES_BYTES:
         raise ProblemError(413, "the form is too large", code="too_large")
     try:
         fields = parse_qs(body.decode(), max_num_fields=MOST_FIELDS, keep_blank_values=True)

@@ -8,12 +8,15 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
 from seawall.web.pages.wording import brief, short
 
+SHORTEST_STEP = 20.0
+"""Seconds of the step that is not over, from which on it tells something."""
 _WIDE = 860.0
 _SHORTEST = 6.0
 
@@ -129,6 +132,14 @@ class Line(NamedTuple):
     unit: str = ""
 
 
+def a_minute(count: int, at: datetime, step_seconds: int, now: datetime) -> float | None:
+    """How much that is by the minute, of a step that began then; of the one that is not over, as
+    far as it has come, and nothing where that is too short to tell.
+    """
+    passed = min(float(step_seconds), (now - at).total_seconds())
+    return round(count * 60 / passed, 2) if passed >= min(step_seconds, SHORTEST_STEP) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """Lines over time; a script makes more of its `data`, and the picture is there without one."""
@@ -242,13 +253,15 @@ class Bit(NamedTuple):
     """A piece of a job's life."""
 
     what: str
-    """`wait`, `delay`, or `attempt`."""
+    """`attempt`; or what it waited for: `wait`, `delay`, `later`, `held`."""
     seconds: float
     kind: str
     label: str
     """Above it, where there is room."""
     title: str
     row: int = 0
+    longer: str = ""
+    """Instead of the label, where there is more room."""
 
 
 def timeline(name: str, bits: Sequence[Bit], rows: Sequence[str]) -> Markup:
@@ -285,16 +298,18 @@ def _bit(bit: Bit, x: float, wide: float, y: float) -> str:
         )
         below = 34
     else:
-        kind = "delay" if bit.what == "delay" else "wait"
+        kind = "delay" if bit.what in ("delay", "held") else "wait"
+        kind = kind if kind == bit.what else f"{kind} {bit.what}"
         drawn = (
             f'<path class="{kind}" d="M{x:.1f} {y + 10:.1f}h{wide:.1f}">{title}</path>'
             f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="20" fill="transparent">'
             f"{title}</rect>"
         )
         below = 4
-    if bit.label and wide >= 7.0 * len(bit.label):  # it fits
+    fit = [each for each in (bit.longer, bit.label) if each and wide >= 7.0 * len(each)]
+    if fit:
         place = f'x="{middle:.1f}" y="{y + below:.1f}" text-anchor="middle"'
-        drawn += f"<text {place}>{escape(bit.label)}</text>"
+        drawn += f"<text {place}>{escape(fit[0])}</text>"
     return f"<g>{drawn}</g>"
 
 

@@ -15,9 +15,10 @@ from seawall.store import MOST_TRIES
 from seawall.web.access import Visitor
 from seawall.web.house import House, house_of
 from seawall.web.models import ReasonAsked, ResumeAsked
+from seawall.web.pages import filters
 from seawall.web.pages.people import Form, Sent, Viewer
 from seawall.web.pages.pictures import Scale
-from seawall.web.pages.site import done, page, tried
+from seawall.web.pages.site import looked_at, page, tried
 from seawall.web.pages.standing import BudgetUse, budget_use, time_left
 from seawall.web.pages.wording import many
 from seawall.web.problems import ProblemError
@@ -59,15 +60,19 @@ async def show_runs(request: Request, visitor: Viewer) -> Response:
         limit=ON_A_PAGE,
     )
     key = ("runs", asked.pipeline, asked.unfinished, after, visitor.only)
-    found = await house.glances.ask(
-        key, partial(_listed, house, visitor, asked), threads=house.slow
-    )
+    look = partial(_listed, house, visitor, asked)
+    found, nothing_can = Listed([], None), ""
+    try:
+        found = await looked_at(request, visitor, key, look, threads=house.slow)
+    except ProblemError as error:
+        nothing_can = filters.in_place(error)
     more = "" if found.next is None else f"/runs?{urlencode({**said, 'after': found.next})}"
     return await page(
         request,
         visitor,
         "runs.html",
         runs=found.runs,
+        nothing_can=nothing_can,
         looked_for=said,
         pipelines=sorted(
             name for name, task in house.app.tasks.items() if isinstance(task, Pipeline)
@@ -108,14 +113,14 @@ class Whole(NamedTuple):
 @router.get("/runs/{run_id:int}")
 async def show_run(request: Request, visitor: Viewer, run_id: JobId) -> Response:
     """One run: how far it has come, and what stands in its way."""
-    whole = await _looked_at(request, visitor, run_id)
+    whole = await _seen(request, visitor, run_id)
     return await page(request, visitor, "run.html", **whole._asdict())
 
 
-async def _looked_at(request: Request, visitor: Visitor, run_id: int) -> Whole:
+async def _seen(request: Request, visitor: Visitor, run_id: int) -> Whole:
     house = house_of(request)
     look = partial(_whole, house, visitor, run_id)
-    return await house.glances.ask(("run", run_id, visitor.only), look)
+    return await looked_at(request, visitor, ("run", run_id, visitor.only), look)
 
 
 def _whole(house: House, visitor: Visitor, run_id: int) -> Whole:
@@ -146,7 +151,7 @@ async def show_report(request: Request, visitor: Viewer, run_id: JobId) -> Respo
         return api.seen(house, visitor, run_id).report()
 
     key = ("report", run_id, visitor.only)
-    report = await house.glances.ask(key, look, threads=house.slow)
+    report = await looked_at(request, visitor, key, look, threads=house.slow)
     timed = [each for each in report.stages if each.took.p50 is not None]
     return await page(
         request,
@@ -178,8 +183,12 @@ async def resume(request: Request, form: Sent, run_id: JobId) -> Response:
     try:
         asked = ResumeAsked(spending_cap=form.number("spending_cap"))
     except (ValidationError, ProblemError):
-        said = f"spending_cap: found {cap!r:.40}, expected a number above 0"
-        return done(request, here, said, well=False)
+        whole = await _seen(request, form.visitor, run_id)
+        line = f"What it may cost: found {cap!r:.40}, expected a number above 0."
+        typed = {"spending_cap": cap}
+        return await page(
+            request, form.visitor, "run.html", refused=line, typed=typed, **whole._asdict()
+        )
     act = api.resume_run(request, form.visitor, run_id, asked)
     return await tried(request, here, act, lambda _: f"Run {run_id} goes on.")
 
@@ -187,8 +196,8 @@ async def resume(request: Request, form: Sent, run_id: JobId) -> Response:
 @router.get("/runs/{run_id:int}/cancel")
 async def ask_to_cancel(request: Request, visitor: Viewer, run_id: JobId) -> Response:
     """Say what would be cancelled, and ask."""
-    whole = await _looked_at(request, visitor, run_id)
-    return await page(request, visitor, "run_cancel.html", **whole._asdict())
+    whole = await _seen(request, visitor, run_id)
+    return await page(request, visitor, "run_cancel.html", asks=True, **whole._asdict())
 
 
 @router.post("/runs/{run_id:int}/cancel")

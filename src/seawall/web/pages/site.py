@@ -9,7 +9,7 @@ templates; no template marks text as safe.
 import hashlib
 import mimetypes
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -22,11 +22,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 import seawall
 from seawall.errors import SeawallError, StoreError
 from seawall.redact import one_line
-from seawall.store import AccessScope
+from seawall.store import AccessScope, Backlog
 from seawall.web.access import Visitor
-from seawall.web.house import House, house_of
+from seawall.web.glances import Asker
+from seawall.web.house import house_of
 from seawall.web.pages import pictures, wording
+from seawall.web.pages.held import frame_of
 from seawall.web.problems import ProblemError
+from seawall.web.threads import Threads
 
 T = TypeVar("T")
 HERE = Path(__file__).resolve().parent.parent
@@ -127,13 +130,46 @@ def bare(request: Request, template: str, status: int = 200, **content: Any) -> 
     return HTMLResponse(text, status, {"content-security-policy": POLICY})
 
 
+async def looked_at(
+    request: Request,
+    visitor: Visitor,
+    what: Hashable,
+    look: Callable[[], T],
+    *,
+    threads: Threads | None = None,
+) -> T:
+    """What the function sees, or saw a moment ago for anybody; what this visitor has just changed
+    is seen changed.
+    """
+    asker = Asker(visitor.access_id, patient="hx-request" in request.headers)
+    return await house_of(request).glances.ask(what, look, asker=asker, threads=threads)
+
+
+async def backlog_of(request: Request, visitor: Visitor) -> list[Backlog]:
+    """What waits and runs, lane by lane: counted once for all pages that tell of it."""
+    return await looked_at(request, visitor, "backlog", house_of(request).store.backlog)
+
+
 async def page(
-    request: Request, visitor: Visitor, template: str, status: int = 200, **content: Any
+    request: Request,
+    visitor: Visitor,
+    template: str,
+    *,
+    refused: str = "",
+    typed: Mapping[str, str] | None = None,
+    asks: bool = False,
+    **content: Any,
 ) -> HTMLResponse:
-    """A page in its frame: where one is, where one can go, what is held, what was just done."""
-    house = house_of(request)
-    frame = await house.glances.ask(("frame", visitor.only), partial(_frame, house, visitor))
-    said = _said(request)
+    """A page in its frame: where one is, where one can go, what is held, what was just done.
+
+    Where a form was `refused` it is the form's own page again, a 422 that says why, and what was
+    `typed` stands in it. A page that `asks` something holds still until it is answered.
+    """
+    house, status = house_of(request), 422 if refused else 200
+    frame = await looked_at(
+        request, visitor, ("frame", visitor.only), partial(frame_of, house, visitor)
+    )
+    said = (False, refused) if refused else _said(request)
     text = (
         _templates()
         .get_template(template)
@@ -147,7 +183,8 @@ async def page(
             frame=frame,
             said=said,
             when=partial(wording.when, now=frame.now),
-            live=request.method == "GET" and status == 200,
+            live=request.method == "GET" and not asks,
+            typed=typed or {},
             **content,
         )
     )
@@ -157,32 +194,18 @@ async def page(
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """What every page shows around what it is about."""
-
-    now: Any
-    letters: int
-    held: list[Any]
-    """Upstreams that are held, for whoever sees all; else no more than their names and times."""
-
-
-def _frame(house: House, visitor: Visitor) -> _Frame:
-    from seawall.web.pages.held import banners, open_letters  # noqa: PLC0415 - it renders nothing
-
-    return _Frame(
-        now=house.store.now(),
-        letters=open_letters(house, visitor),
-        held=banners(house, visitor),
-    )
-
-
 # --- what was just done ---------------------------------------------------------------------------
 
 
-def done(request: Request, to: str, said: str, *, well: bool = True) -> RedirectResponse:
-    """Lead on to a page that tells what was done, or why it was not."""
-    house_of(request).glances.forget()
+def done(
+    request: Request, to: str, said: str, *, well: bool = True, changed: bool | None = None
+) -> RedirectResponse:
+    """Lead on to a page that tells what was done, or why it was not.
+
+    Whoever changed something is shown it changed: also where not all of it went well.
+    """
+    if well if changed is None else changed:
+        house_of(request).glances.acted(request.scope["state"]["visitor"].access_id)
     made = RedirectResponse(to, 303)
     word = ("+" if well else "-") + said[:LONGEST_SAID]
     made.set_cookie(
@@ -232,7 +255,10 @@ _NEXT_STEPS = {
     404: "It may have been removed after its time, or belong to somebody else.",
     409: "Somebody or something was faster: go back and look again.",
     422: "Go back, mend it and try again.",
+    413: "Send less at once, or use the API or the command line.",
+    421: "Ask for this page as localhost, or start the server with access tokens.",
     429: "Wait a moment, then reload this page.",
+    500: "Try again; if it stays so, give whoever runs this server the number below.",
     503: "Wait a moment, then reload this page. If it stays so: seawall doctor",
 }
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from seawall.store import PhaseSpan, Store, UpstreamBucket, UpstreamPhase
-from seawall.web.pages.pictures import Chart, Line, Span, band
+from seawall.web.pages.pictures import Chart, Line, Span, a_minute, band
 from seawall.web.pages.wording import span
 
 HOURS = 6
@@ -50,7 +50,7 @@ def history_of(store: Store, name: str) -> History:
         hours=HOURS,
         phases=_band(phases, since, now),
         shut=span(shut) if shut else "",
-        calls=Chart("Calls a minute", times, _calls(found)),
+        calls=Chart("Calls a minute", times, _calls(found, now)),
         took=Chart("How long calls took, in seconds", times, _took(found)),
         percentiles=[
             (word, None if took is None else took.percentile(share))
@@ -72,12 +72,10 @@ def _band(phases: Sequence[PhaseSpan], since: datetime, now: datetime) -> Markup
     return band(name, since.timestamp(), now.timestamp(), spans)
 
 
-def _calls(found: Sequence[UpstreamBucket]) -> list[Line]:
-    a_minute = 60 / STEP_SECONDS
-    return [
-        Line("calls", "sea", [round(each.calls * a_minute, 2) for each in found], True),
-        Line("failed", "bad", [round(each.failures * a_minute, 2) for each in found]),
-    ]
+def _calls(found: Sequence[UpstreamBucket], now: datetime) -> list[Line]:
+    calls = [a_minute(each.calls, each.at, STEP_SECONDS, now) for each in found]
+    failed = [a_minute(each.failures, each.at, STEP_SECONDS, now) for each in found]
+    return [Line("calls", "sea", calls, True), Line("failed", "bad", failed)]
 
 
 def _took(found: Sequence[UpstreamBucket]) -> list[Line]:

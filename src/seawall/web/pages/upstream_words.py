@@ -17,7 +17,7 @@ def state_of(view: UpstreamView) -> tuple[str, str]:
     if view.forced == "closed":
         return "warn", "let through by hand"
     if view.phase == "open":
-        return "open", "held"
+        return "open", "asked to wait" if view.asked else "held"
     if view.phase == "half_open":
         return "half_open", "being tried"
     return ("closed", "well") if view.share >= 1 else ("run", f"let go, {view.share:.0%}")
@@ -25,13 +25,15 @@ def state_of(view: UpstreamView) -> tuple[str, str]:
 
 def told(view: UpstreamView) -> str:
     """How it is, in a sentence; when it ends is told beside it."""
+    free = "no attempt is used up"
     if view.forced == "open":
-        return "Somebody holds it: none of its jobs begins, and no attempt is used up."
+        return f"Somebody holds it: none of its jobs begins, and {free}."
     if view.forced is not None:
         return "Somebody lets everything through, whatever its breaker thinks."
     if view.phase == "open":
         again = f", {view.openings} times in a row" if view.openings > 1 else ""
-        return f"It is not answering{again}: its jobs wait, and no attempt is used up."
+        what = "It asked to be left alone" if view.asked else f"It is not answering{again}"
+        return f"{what}: its jobs wait, and {free}."
     if view.phase == "half_open":
         return "It is being tried with few calls; the rest waits until they go well."
     if view.share < 1:

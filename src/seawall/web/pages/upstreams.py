@@ -1,5 +1,6 @@
 """Upstreams on pages: whether each is well, what waits for it; hold, resume, let through."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -8,14 +9,14 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import ValidationError
 
-from seawall.store import Hold, Scope
+from seawall.store import Backlog, Hold, Scope
 from seawall.upstreams import UpstreamView
+from seawall.web.access import Visitor
 from seawall.web.house import House, house_of
 from seawall.web.models import ForceAsked, HoldAsked
 from seawall.web.pages import upstream_words
-from seawall.web.pages.held import is_held
 from seawall.web.pages.people import Form, SeesAll, SentByOperator
-from seawall.web.pages.site import done, page, tried
+from seawall.web.pages.site import backlog_of, looked_at, page, tried
 from seawall.web.pages.upstream_history import History, history_of
 from seawall.web.pages.wording import span
 from seawall.web.problems import ProblemError
@@ -62,10 +63,12 @@ class Whole(NamedTuple):
 async def show_upstreams(request: Request, visitor: SeesAll) -> Response:
     """Every upstream, those that are held first."""
     house = house_of(request)
-    every = await house.glances.ask("upstreams", house.app.upstreams.all)
+    backlog = await backlog_of(request, visitor)
+    look = partial(house.app.upstreams.all, backlog)
+    every = await looked_at(request, visitor, "upstreams", look)
     word = request.query_params.get("name", "").strip()[:LONGEST_FILTER]
     found = [each for each in every if word.lower() in each.name.lower()]
-    found.sort(key=lambda each: (not is_held(each), -each.waiting, each.name))
+    found.sort(key=lambda each: (not each.is_held, -each.waiting, each.name))
     return await page(
         request,
         visitor,
@@ -81,22 +84,41 @@ async def show_upstreams(request: Request, visitor: SeesAll) -> Response:
 @router.get("/upstreams/{name:path}")
 async def show_upstream(request: Request, visitor: SeesAll, name: ItsName) -> Response:
     """One upstream: how it is and why, what was said of it, what waits for it."""
-    house = house_of(request)
-    whole = await house.glances.ask(("upstream", name), partial(_whole, house, name))
+    return await _upstream_page(request, visitor, name)
+
+
+async def _upstream_page(
+    request: Request,
+    visitor: Visitor,
+    name: str,
+    *,
+    refused: str = "",
+    typed: Mapping[str, str] | None = None,
+) -> Response:
+    backlog = await backlog_of(request, visitor)
+    look = partial(_whole, house_of(request), name, backlog)
+    whole = await looked_at(request, visitor, ("upstream", name), look)
     return await page(
-        request, visitor, "upstream.html", words=upstream_words, spans=SPANS, **whole._asdict()
+        request,
+        visitor,
+        "upstream.html",
+        refused=refused,
+        typed=typed,
+        words=upstream_words,
+        spans=SPANS,
+        **whole._asdict(),
     )
 
 
-def _whole(house: House, name: str) -> Whole:
-    every = {each.name: each for each in house.app.upstreams.all()}
+def _whole(house: House, name: str, backlog: list[Backlog]) -> Whole:
+    every = {each.name: each for each in house.app.upstreams.all(backlog)}
     if name not in every:
         raise ProblemError(404, f"there is no upstream {name}, and nothing waits for one")
     said = house.app.upstreams.of(name)
     held = [each for each in house.store.holds() if each.scope is Scope.UPSTREAM]
     return Whole(
         upstream=every[name],
-        waiting=_waiting(house, name),
+        waiting=_waiting(backlog, name),
         holds=[each for each in held if each.name == name],
         breaker=upstream_words.breaker_in_words(said),
         more=list(upstream_words.more_in_words(said)),
@@ -105,10 +127,10 @@ def _whole(house: House, name: str) -> Whole:
     )
 
 
-def _waiting(house: House, name: str) -> list[Waiting]:
+def _waiting(backlog: list[Backlog], name: str) -> list[Waiting]:
     """What needs the upstream, by task and queue; that of which most waits first."""
     found: dict[tuple[str, str], list[int]] = {}
-    for row in house.store.backlog():
+    for row in backlog:
         if row.lane.upstream == name:
             counts = found.setdefault((row.lane.task, row.lane.queue), [0, 0, 0])
             for at, number in enumerate((row.due, row.later, row.running)):
@@ -126,7 +148,7 @@ async def hold(request: Request, form: SentByOperator, name: ItsName) -> Respons
     try:
         asked = HoldAsked(**_chosen(form))
     except (ValidationError, ProblemError):
-        return _misunderstood(request, form, name)
+        return await _misunderstood(request, form, name, "hold")
     said = f"{name} is held {_until(asked.seconds)}."
     act = api.hold_upstream(request, form.visitor, name, asked)
     return await tried(request, _place(name), act, lambda _: said)
@@ -138,7 +160,7 @@ async def let_through(request: Request, form: SentByOperator, name: ItsName) -> 
     try:
         asked = ForceAsked(to="closed", **_chosen(form))
     except (ValidationError, ProblemError):
-        return _misunderstood(request, form, name)
+        return await _misunderstood(request, form, name, "force")
     said = f"{name} is called whatever its breaker thinks {_until(asked.seconds)}."
     act = api.force_upstream(request, form.visitor, name, asked)
     return await tried(request, _place(name), act, lambda _: said)
@@ -158,10 +180,11 @@ def _chosen(form: Form) -> dict[str, Any]:
     return {"seconds": form.number("seconds"), **({"why": why} if why else {})}
 
 
-def _misunderstood(request: Request, form: Form, name: str) -> Response:
-    found = form.one("seconds")
-    said = f"for how long: found {found!r:.40}, expected seconds, a year at most"
-    return done(request, _place(name), said, well=False)
+async def _misunderstood(request: Request, form: Form, name: str, to: str) -> Response:
+    """The page again, with what was typed into the form that leads there."""
+    line = f"For how long: found {form.one('seconds')!r:.40}, expected seconds, a year at most."
+    typed = {"to": to, "why": form.get("why"), "seconds": form.get("seconds")}
+    return await _upstream_page(request, form.visitor, name, refused=line, typed=typed)
 
 
 def _until(seconds: float | None) -> str:

@@ -1,5 +1,6 @@
 """What operators look after: upstreams, queues, workers, and how it all stands."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
@@ -22,6 +23,7 @@ from seawall.web.models import (
 )
 from seawall.web.problems import ProblemError
 from seawall.web.routes.jobs import are_names
+from seawall.web.stats import stats_of
 from seawall.why import ALIVE_SECONDS
 
 router = APIRouter(prefix="/api")
@@ -174,4 +176,5 @@ async def list_workers(request: Request, visitor: Overseer) -> list[WorkerShown]
 async def get_stats(request: Request, visitor: Overseer) -> StatsShown:  # noqa: ARG001
     """How it all stands, or stood a moment ago: counts by state, what is due, who works."""
     house = house_of(request)
-    return StatsShown.model_validate(await house.threads.ask(house.board.stats))
+    found = await house.glances.ask("stats", partial(stats_of, house.store))
+    return StatsShown.model_validate(found)

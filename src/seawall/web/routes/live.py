@@ -1,15 +1,19 @@
 """Live events, by server-sent events: what becomes of the jobs that the visitor sees."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from seawall.errors import StoreError
 from seawall.store import Changes
 from seawall.web.access import Reader, Visitor, visitor_of
+from seawall.web.glances import Asker
 from seawall.web.house import House, house_of
 from seawall.web.problems import ProblemError
 from seawall.web.tail import MISSED, MOST_OF_A_KIND, Listener, Told, in_words, may_see, since_of
@@ -85,15 +89,20 @@ async def listen(
     led. `missed` says that more happened than is told.
     """
     house = house_of(request)
-    now = await house.threads.ask(house.store.now)
-    since = since_of(last_event_id, now)
-    if last_event_id is not None and since is None:
-        raise ProblemError(422, "last-event-id: expected the id of an event", code="invalid")
+    since = None
+    if last_event_id is not None:
+        now = await house.glances.ask("now", house.store.now)
+        since = since_of(last_event_id, now)
+        if since is None:
+            raise ProblemError(422, "last-event-id: expected the id of an event", code="invalid")
     listener = house.tail.join(visitor.access_id, visitor.only)
     try:
         before = None
         if since is not None:
-            before = await house.threads.ask(house.store.changes, since, limit=MOST_OF_A_KIND)
+            since = since.replace(microsecond=0)  # who come back together are told by one look
+            look = partial(house.store.changes, since, limit=MOST_OF_A_KIND)
+            joined = Asker(since=time.monotonic())  # what was told before that, he did not hear
+            before = await house.glances.ask(("changes", since), look, asker=joined)
     except BaseException:
         house.tail.leave(listener)
         raise
@@ -143,4 +152,6 @@ async def _still(request: Request, visitor: Visitor) -> bool:
         found = await visitor_of(request)
     except ProblemError:
         return False
+    except StoreError:  # it cannot be told now; nor is there anything to tell
+        return True
     return found is not None and found.only == visitor.only
