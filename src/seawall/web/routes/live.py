@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from seawall.errors import StoreError
 from seawall.store import Changes
 from seawall.web.access import Reader, Visitor, visitor_of
 from seawall.web.house import House, house_of
@@ -138,9 +139,15 @@ def _missed(listener: Listener, before: Changes | None) -> list[Told]:
 
 
 async def _still(request: Request, visitor: Visitor) -> bool:
-    """Whether the visitor may listen still: a token can expire or be revoked meanwhile."""
+    """Whether the visitor may listen still: a token can expire or be revoked meanwhile.
+
+    Where nobody can tell, because the store does not answer or too much is asked, he stays, and is
+    looked for again at the next beat.
+    """
     try:
         found = await visitor_of(request)
-    except ProblemError:
-        return False
+    except ProblemError as error:
+        return error.status not in (401, 403)
+    except StoreError:
+        return True
     return found is not None and found.only == visitor.only
