@@ -182,7 +182,7 @@ async def redrive_one(request: Request, form: SentByOperator, job_id: JobId) -> 
     def said(found: Redriven) -> str:
         if found.refused:
             raise ProblemError(409, found.refusals[0].reason)
-        return f"Job {job_id} was sent again{' as you edited it' if edit else ''}."
+        return f"Job {job_id} was redriven{', as you edited it' if edit else ''}."
 
     sent = house.slow.ask(house.app.redrive, job_id, **how)
     return await tried(request, f"/jobs/{job_id}", sent, said)
@@ -209,7 +209,7 @@ async def redrive(request: Request, form: SentByOperator) -> Response:
     which = which_of(form.visitor, said)
     back = f"/dead/groups/{said['group']}" if "group" in said else f"/dead?{urlencode(said)}"
     if not said or which is None:
-        return done(request, "/dead", "Nothing was named that could be sent again.", well=False)
+        return done(request, "/dead", "Nothing was named that could be redriven.", well=False)
     try:
         how = _how(form)
         ready = form.is_set("really")
@@ -238,9 +238,9 @@ def _how(form: Form) -> dict[str, Any]:
 
 
 def _told(found: Redriven) -> str:
-    line = f"{many(found.sent, 'job')} sent again."
+    line = f"{many(found.sent, 'job')} redriven."
     if found.canary and found.canary != "succeeded":
-        sent = f"{many(found.sent, 'job')} sent, {found.held_back:,} held back"
+        sent = f"{many(found.sent, 'job')} redriven, {found.held_back:,} held back"
         line = f"The canary {found.canary}: {sent}."
     if found.refused:
         line += f" {found.refused:,} refused: {found.refusals[0].reason}"

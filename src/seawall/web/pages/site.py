@@ -25,13 +25,16 @@ from seawall.redact import one_line
 from seawall.store import AccessScope
 from seawall.web.access import Visitor
 from seawall.web.house import House, house_of
-from seawall.web.pages import pictures, wording
+from seawall.web.pages import pictures, upstream_words, wording
+from seawall.web.pages.stage_names import stage_names
 from seawall.web.problems import ProblemError
 
 T = TypeVar("T")
 HERE = Path(__file__).resolve().parent.parent
 SAID = "seawall_said"
 SAID_SECONDS = 20
+THEME = "seawall_theme"
+"""The script sets it; pages are drawn by it, those without a script as well."""
 LONGEST_SAID = 500
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -117,13 +120,14 @@ def _templates() -> Environment:
         "pictures": pictures,
         "many": wording.many,
         "title_of": wording.title_of,
+        "words": upstream_words,
     }
     return made
 
 
 def bare(request: Request, template: str, status: int = 200, **content: Any) -> HTMLResponse:
     """A page without a frame: for whoever is not signed in."""
-    text = _templates().get_template(template).render(request=request, **content)
+    text = _templates().get_template(template).render(theme=_theme(request), **content)
     return HTMLResponse(text, status, {"content-security-policy": POLICY})
 
 
@@ -138,7 +142,7 @@ async def page(
         _templates()
         .get_template(template)
         .render(
-            request=request,
+            theme=_theme(request),
             visitor=visitor,
             may_write=visitor.scope is not AccessScope.READ_ONLY,
             may_operate=visitor.scope is AccessScope.OPERATOR,
@@ -147,6 +151,7 @@ async def page(
             frame=frame,
             said=said,
             when=partial(wording.when, now=frame.now),
+            stage_names=partial(stage_names, house.app.tasks),
             live=request.method == "GET" and status == 200,
             **content,
         )
@@ -155,6 +160,12 @@ async def page(
     if said is not None and "hx-request" not in request.headers:
         made.delete_cookie(SAID, httponly=True, samesite="lax")
     return made
+
+
+def _theme(request: Request) -> str:
+    """Light or dark, as somebody has chosen in this browser; empty where the system is to say."""
+    chosen = request.cookies.get(THEME, "")
+    return chosen if chosen in ("light", "dark") else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@
     const chosen = THEMES[theme()][1];
     if (chosen === "auto") delete root.dataset.theme;
     else root.dataset.theme = chosen;
-    try { localStorage.setItem("seawall-theme", chosen); } catch {}
+    document.cookie = `seawall_theme=${chosen}; path=/; max-age=31536000; samesite=lax`; // told to the server
     themed();
     recolour();
   };
