@@ -18,6 +18,8 @@ _WIDE = 860.0
 _NARROW = 340.0
 """What is drawn for a desk would be too small to read on a phone: so it is drawn twice."""
 _SHORTEST = 6.0
+_QUICKEST = 0.0001
+"""What took less is drawn as if it took so long, in seconds."""
 _PIECE = 40.0
 """What a piece of a job's life needs on a phone."""
 
@@ -99,7 +101,7 @@ class Scale(NamedTuple):
     @classmethod
     def of(cls, seconds: Iterable[float]) -> "Scale":
         """One that has room for all of these."""
-        found = [max(0.001, each) for each in seconds] or [0.001]
+        found = [max(_QUICKEST, each) for each in seconds] or [0.001]
         low = math.floor(math.log10(min(found)) + 1e-9)
         high = math.ceil(math.log10(max(found)) - 1e-9)
         return cls(10.0**low, 10.0 ** max(high, low + 1))
@@ -116,8 +118,8 @@ def spread(name: str, scale: Scale, p50: float, p95: float, p99: float, longest:
     begin, inner, end, last = (scale.place(each) * _WIDE for each in (p50, p95, p99, longest))
     drawn = [
         f'<rect class="f-sea" x="{begin:.1f}" width="{max(6.0, inner - begin):.1f}" height="10"/>',
-        f'<rect class="f-warn" x="{inner:.1f}" width="{max(0.0, end - inner):.1f}" height="10"/>',
-        f'<rect class="f-bad" x="{min(_WIDE - 6, last):.1f}" width="6" height="10"/>',
+        f'<rect class="f-rest" x="{inner:.1f}" width="{max(0.0, end - inner):.1f}" height="10"/>',
+        f'<path class="mark" d="M{min(_WIDE - 2, last):.1f} 0V10"/>',
     ]
     return _flat(name, drawn)
 

@@ -25,7 +25,7 @@ from seawall.redact import one_line
 from seawall.store import AccessScope
 from seawall.web.access import Visitor
 from seawall.web.house import House, house_of
-from seawall.web.pages import pictures, upstream_words, wording
+from seawall.web.pages import happenings, pictures, upstream_words, wording
 from seawall.web.pages.stage_names import stage_names
 from seawall.web.problems import ProblemError
 
@@ -121,6 +121,7 @@ def _templates() -> Environment:
         "many": wording.many,
         "title_of": wording.title_of,
         "words": upstream_words,
+        "happened": happenings.in_words,
     }
     return made
 

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def stage_names(tasks: Mapping[str, Any], of: Sequence[str], stages: Sequence[int]) -> str:
-    """Which stages of which tasks, in words; empty where none of them has more than one.
+    """Which stages of which tasks, by name; empty where none of them has more than one.
 
     Where several tasks are meant, or this application does not know the one, they are counted from
     1.
@@ -17,4 +17,4 @@ def stage_names(tasks: Mapping[str, Any], of: Sequence[str], stages: Sequence[in
         return ""
     names = known[0] if len(of) == 1 and known else []
     said = [names[each] if each < len(names) else str(each + 1) for each in stages]
-    return f"{'stage' if len(said) == 1 else 'stages'} {', '.join(said)}"
+    return ", ".join(said)

@@ -61,11 +61,14 @@
     label: name, stroke: style(`plot-${kind}`), width: 2,
     points: { show: y.filter((each) => each != null).length < 3, size: 5 },
     fill: fill ? style(`plot-${kind}`) + "2b" : undefined,
-    value: (_, value) => told(value, unit),
+    value: (plot, value, which, at) => // where nobody points, the last one
+      told(at == null ? plot.data[which].findLast((each) => each != null) : value, unit),
   });
   const chart = (place, lines, data) => {
     place.replaceChildren();
     const unit = lines[0]?.unit ?? "";
+    const hours = (data[0].at(-1) - data[0][0]) / 3600;
+    const clocked = Intl.DateTimeFormat(undefined, hours > 30 ? { weekday: "short", hour: "numeric" } : { timeStyle: "short" });
     const axis = {
       stroke: style("soft"), grid: { stroke: style("line"), width: 1 }, ticks: { show: false },
       font: `12px ${style("font")}`,
@@ -73,7 +76,7 @@
     return new uPlot({
       width: place.clientWidth || 600, height: HIGH, cursor: { y: false, points: { size: 6 } },
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-      axes: [axis, { ...axis, size: 60, values: (_, values) => values.map((each) => told(each, unit)) }],
+      axes: [{ ...axis, values: (_, at) => at.map((each) => clocked.format(each * 1000)) }, { ...axis, size: 60, values: (_, values) => values.map((each) => told(each, unit)) }],
       series: [{}, ...lines.map(line)],
     }, data, place);
   };
@@ -254,7 +257,11 @@
     for (const menu of $$(".actions details.menu[open]")) if (!menu.contains(target)) menu.open = false;
   });
 
-  const begin = () => { drawn(); listen(); };
+  const begin = () => {
+    drawn();
+    listen();
+    $(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone they are in a row
+  };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin);
   else begin();
 })();
