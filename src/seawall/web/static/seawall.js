@@ -160,9 +160,10 @@
     if (busy) { soon(); return; }
     busy = true;
     asked = Date.now();
+    const from = place();
     try {
       const how = { headers: { "HX-Request": "true", Accept: "text/html" }, signal: AbortSignal.timeout(PATIENCE) };
-      await draw(await fetch(location.pathname + location.search, how), place());
+      await draw(await fetch(location.pathname + location.search, how), from);
     } catch {
       if (!document.hidden) fails("the server does not answer");
     } finally {
@@ -220,12 +221,12 @@
   // --- keyboard --------------------------------------------------------------------------------
   let going = false;
   const step = (by) => {
-    const links = $$("table.rows tbody tr").map((row) => $("a", row)).filter(Boolean);
+    const links = $$("table.rows tbody tr, #found > article").map((row) => $("a", row)).filter(Boolean);
     if (!links.length) return;
     const at = links.indexOf(document.activeElement);
     const link = links[Math.min(links.length - 1, Math.max(0, at + by))];
     link.focus({ preventScroll: true });
-    link.closest("tr").scrollIntoView({ block: "nearest" });
+    link.closest("tr, article").scrollIntoView({ block: "nearest" });
   };
   const KEYS = {
     g: () => { going = true; setTimeout(() => { going = false; }, 1500); },
