@@ -46,7 +46,7 @@ DESK = {"width": 1200, "height": 800}
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": DESK, "color_scheme": "light"},
     "dark": {"viewport": DESK, "color_scheme": "dark"},
-    "phone": {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2},
+    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light"},
 }
 KEPT = {
     ("overview", "light"): "overview",
@@ -56,9 +56,15 @@ KEPT = {
     ("group", "light"): "group",
     ("run", "light"): "run",
     ("upstream", "dark"): "upstream",
-    ("policy", "light"): "policy",
 }
 """Those that README and docs show, as one sees them without scrolling."""
+SEAWALL = """
+import runpy, socket, sys
+socket.gethostname = lambda: "harbour"
+sys.path.insert(0, "")
+runpy.run_module("seawall", run_name="__main__", alter_sys=True)
+"""
+"""The command, on a machine that is called as pictures call it."""
 
 
 # --- an afternoon's work --------------------------------------------------------------------------
@@ -135,7 +141,7 @@ def at_work(folder: Path, url: str) -> Iterator[str]:
     shutil.copy(ROOT / "tools" / "pictured_app.py", folder / "harbour.py")
     (port,) = free_ports(1)
     environ = {**os.environ, "SEAWALL_URL": url}
-    seawall = [sys.executable, "-m", "seawall"]
+    seawall = [sys.executable, "-c", SEAWALL]
     app = ["--app", "harbour:app", "--log-level", "error"]
     with ExitStack() as held:
         for words in (["serve", "--port", str(port)], ["worker"], ["worker", "--queues", "mail"]):

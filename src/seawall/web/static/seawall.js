@@ -76,7 +76,7 @@
     return new uPlot({
       width: place.clientWidth || 600, height: HIGH, cursor: { y: false, points: { size: 6 } },
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-      axes: [{ ...axis, values: (_, at) => at.map((each) => clocked.format(each * 1000)) }, { ...axis, size: 60, values: (_, values) => values.map((each) => told(each, unit)) }],
+      axes: [{ ...axis, size: 28, space: 72, values: (_, at) => at.map((each) => clocked.format(each * 1000)) }, { ...axis, size: 56, values: (_, values) => values.map((each) => told(each, unit)) }],
       series: [{}, ...lines.map(line)],
     }, data, place);
   };
