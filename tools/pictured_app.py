@@ -6,24 +6,24 @@
 import asyncio
 import random
 import time
+from datetime import timedelta
 from pathlib import Path
 
 from seawall import FaultError, Seawall, Upstream, current_job, stage
 
+MODEL = "openai:gpt-5"
 app = Seawall()
-app.upstream(Upstream("openai:gpt-5", concurrency=8, per_minute={"tokens": 90_000}))
+app.upstream(Upstream(MODEL, concurrency=8, per_minute={"tokens": 900_000}))
+app.upstream(Upstream("objects", concurrency=20))
 OUTAGE = Path(__file__).with_name("outage")
+AWAY = "503 Service Unavailable from api.model.example"
 
 
-def _answer(least: float, most: float) -> None:
-    if OUTAGE.exists():
-        raise FaultError("UNAVAILABLE", "503 Service Unavailable from api.model.example")
-    time.sleep(random.uniform(least, most))
-
-
-@app.task(policy="ai-worker", upstream="openai:gpt-5", http=True)
+@app.task(policy="ai-worker", upstream=MODEL, http=True)
 def summarize(path: str, language: str = "en") -> dict[str, str]:
-    _answer(0.02, 0.25)
+    if OUTAGE.exists():
+        raise FaultError("UNAVAILABLE", AWAY)
+    time.sleep(random.uniform(0.1, 0.4))
     if path.endswith("7.pdf"):
         raise FileNotFoundError(path)
     if random.random() < 0.08:
@@ -45,19 +45,19 @@ def send_mail(to: str, subject: str) -> str:  # noqa: ARG001 - nobody reads it
 
 @stage(upstream="objects")
 def fetch(item: str) -> str:
-    if item.endswith("9"):
+    if item.endswith("19"):
         raise FileNotFoundError(f"{item}.json")
     return item
 
 
-@stage(policy="ai-worker", upstream="openai:gpt-5")
+@stage(policy="ai-worker", upstream=MODEL)
 async def ask(item: str) -> str:
-    await asyncio.sleep(random.uniform(0.02, 0.1))
+    await asyncio.sleep(random.uniform(0.3, 1.2))
     if OUTAGE.exists():
-        raise FaultError("UNAVAILABLE", "503 Service Unavailable from api.model.example")
-    if random.random() < 0.1:
-        raise FaultError("RATE_LIMITED", "429 Too Many Requests")
+        raise FaultError("UNAVAILABLE", AWAY)
     current_job().usage(tokens_in=900, tokens_out=120, cost=0.0041)
+    if random.random() < 0.06:
+        raise FaultError("INVALID_RESPONSE", "the answer is no JSON: it ends within a word")
     return item
 
 
@@ -67,3 +67,5 @@ def keep(item: str) -> None:  # noqa: ARG001 - the end of the line
 
 
 reports = app.pipeline("reports", [fetch, ask, keep])
+app.schedule(send_mail.job("team@example.org", "Yesterday"), name="daily", cron="0 7 * * *")
+app.schedule(archive.job("2026"), name="archive", every=timedelta(hours=1))

@@ -27,6 +27,15 @@ FLAGS = (
 PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 HARBOUR = Path(__file__).with_name("harbour.py")
+FILL = """
+import sys
+from harbour import app, reports
+name, many = sys.argv[1], int(sys.argv[2])
+run = reports.run([f"item-{n}" for n in range(many)], key=str, name=name, failure_budget=0.5)
+print(run.id)
+app.close()
+"""
+"""Starts a run from outside, as a program of its own does."""
 
 
 def chromium():
@@ -47,7 +56,8 @@ class Harbour:
     """A server and a worker for one store, and the folder that steers their application."""
 
     def __init__(self, url, folder, port):
-        self.folder, self.address = folder, f"http://127.0.0.1:{port}"
+        self.folder, self.port, self.address = folder, port, f"http://127.0.0.1:{port}"
+        self._serving = ExitStack()
         steered = {"HARBOUR": str(folder), "SEAWALL_URL": url, "SEAWALL_LEASE_SECONDS": "5"}
         self.environ = {**os.environ, **steered}
         self.store = Seawall(url)
@@ -59,12 +69,35 @@ class Harbour:
     def command(self, *words):
         return [sys.executable, "-m", "seawall", *words, "--app", "harbour:app"]
 
-    def ask(self, task, owner=None, **arguments):
-        """Ask for a job, from outside; its number."""
-        upstream = "tide" if task == "sail" else ""
-        new = NewJob(
-            lane=Lane(task=task, upstream=upstream), arguments=json.dumps(arguments), owner=owner
+    def serve(self):
+        """Start the server, and wait until it answers."""
+        command = self.command("serve", "--port", str(self.port), "--log-format", "json")
+        up = self._serving.enter_context(
+            server(
+                command,
+                lambda: answers(self.port, "/ready"),
+                folder=self.folder,
+                environ=self.environ,
+            )
         )
+        assert up is not None, (self.folder / "log").read_text()
+
+    def stop_serving(self):
+        """Kill the server, in the midst of whatever it does."""
+        self._serving.close()
+
+    def fill_run(self, name="looks", items=6):
+        """A run that has ended, with a dead letter among its items; its number."""
+        (made,) = subprocess.run(
+            [sys.executable, "-c", FILL, name, str(items)],
+            cwd=self.folder, env=self.environ, check=True, capture_output=True, text=True,
+        ).stdout.split()  # fmt: skip
+        return int(made)
+
+    def ask(self, task, owner=None, key=None, **arguments):
+        """Ask for a job, from outside; its number."""
+        lane = Lane(task=task, upstream="tide" if task == "sail" else "")
+        new = NewJob(lane=lane, arguments=json.dumps(arguments), owner=owner, key=key)
         return self.store.store.enqueue([new])[0].job_id
 
     def put(self, name):
@@ -76,10 +109,10 @@ class Harbour:
     def state(self, job):
         return str(self.store.store.jobs([job])[job].state)
 
-    def until(self, job, state):
+    def until(self, job, *states):
         deadline = time.monotonic() + PATIENCE_MS / 1000
-        while self.state(job) != state:
-            assert time.monotonic() < deadline, f"job {job} is {self.state(job)}, not {state}"
+        while self.state(job) not in states:
+            assert time.monotonic() < deadline, f"job {job} is {self.state(job)}, not {states}"
             time.sleep(0.05)
 
 
@@ -92,11 +125,8 @@ def opened(url):
         (port,) = free_ports(1)
         made = Harbour(url.replace("FOLDER", str(folder)), folder, port)
         held.callback(made.store.close)
-        serve = made.command("serve", "--port", str(port), "--log-format", "json")
-        up = held.enter_context(
-            server(serve, lambda: answers(port, "/ready"), folder=folder, environ=made.environ)
-        )
-        assert up is not None, (folder / "log").read_text()
+        held.callback(made.stop_serving)
+        made.serve()
         with (folder / "worker.log").open("wb") as log:
             worker = subprocess.Popen(
                 made.command("worker", "--log-format", "json"),

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from seawall import access
+from seawall.errors import StoreError
 from seawall.model import Lane
 from seawall.store import NewJob
 from seawall.web import tail
@@ -143,6 +144,27 @@ def test_a_silent_stream_beats_and_ends_when_its_token_does(server, monkeypatch)
         until(lambda: made.beats >= 3, "beats")
         server.app.store.revoke_access(kept.id)
         until(lambda: made.ended, "its end")
+
+
+def test_a_stream_outlives_a_store_that_does_not_answer(server, monkeypatch):
+    """What it cannot ask about its token it asks again at the next beat, and hears on afterwards."""
+    asked = []
+
+    def away(**_):
+        asked.append(True)
+        raise StoreError("the store is away")
+
+    monkeypatch.setattr(live, "BEAT_SECONDS", 0.2)
+    believed = server.server._house.believed
+    with ear(server) as made:
+        with monkeypatch.context() as outage:
+            outage.setattr(believed, "fresh", lambda name: None)
+            outage.setattr(believed, "looked_up", away)
+            until(lambda: len(asked) >= 3, "beats without the store")
+            assert not made.ended
+        job = ask(server, "ann")
+        until(lambda: made.events(job), "what happens afterwards")
+        assert not made.ended
 
 
 def test_a_slow_listener_is_dropped_and_the_others_hear_on(server, monkeypatch):

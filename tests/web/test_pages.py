@@ -174,7 +174,7 @@ def test_a_job_tells_why_and_is_retried(world):
 
     assert "It failed" in text
     assert 'data-act="retry">Retry' in text
-    assert "sent again" in told(world, send(world, f"/jobs/{job}/retry"))
+    assert f"Job {job} is retried" in told(world, send(world, f"/jobs/{job}/retry"))
     assert world.store.jobs([job])[job].state == "queued"
 
 
@@ -246,11 +246,11 @@ def test_all_that_match_are_cancelled_once_the_count_was_said(world):
 def test_all_that_match_are_sent_again_by_operators_only(world):
     jobs = [world.failed() for _ in range(3)]
 
-    assert "Send again 3 jobs?" in page(world, "/jobs/act?do=retry&task=fails")
+    assert "Redrive 3 jobs?" in page(world, "/jobs/act?do=retry&task=fails")
     owner = world.ask("owner", "GET", "/jobs/act?do=retry&task=fails", headers=HTML)
     assert owner.status_code == 403
     form = {"do": "retry", "task": "fails", "newest": str(jobs[-1])}
-    assert "3 jobs sent again" in told(world, send(world, "/jobs/act", **form))
+    assert "3 jobs redriven" in told(world, send(world, "/jobs/act", **form))
     assert {world.store.jobs([job])[job].state for job in jobs} == {"queued"}
 
 
@@ -294,10 +294,10 @@ def test_a_group_is_sent_again_after_it_was_said_what_would_happen(world):
 
     plan = send(world, "/dead/redrive", group=group, rate="10")
     assert plan.status_code == 200
-    assert "3 jobs would be sent again" in plan.text
+    assert "3 jobs would be redriven" in plan.text
     assert {world.store.jobs([job])[job].state for job in jobs} == {"failed"}
 
-    assert "3 jobs sent again" in told(
+    assert "3 jobs redriven" in told(
         world, send(world, "/dead/redrive", group=group, rate="10", really="1")
     )
     assert {world.store.jobs([job])[job].state for job in jobs} == {"queued"}

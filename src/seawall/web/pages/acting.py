@@ -42,7 +42,7 @@ class Act(NamedTuple):
 
 ACTS = {
     "cancel": Act("cancel", "Cancel", "cancelled", (State.QUEUED, State.RUNNING)),
-    "retry": Act("retry", "Send again", "sent again", (State.FAILED,)),
+    "retry": Act("retry", "Redrive", "redriven", (State.FAILED,)),
 }
 
 
@@ -65,7 +65,7 @@ def _which(visitor: Visitor, said: dict[str, str], act: Act) -> dict[str, Any]:
     An owner sends failed jobs again one by one, where it is looked at whether they still can be.
     """
     if act.word == "retry" and visitor.scope is not AccessScope.OPERATOR:
-        raise ProblemError(403, "only operators send many again; retry your own one by one")
+        raise ProblemError(403, "only operators redrive many; retry your own one by one")
     if not said:
         raise ProblemError(422, "Say first which jobs are meant: fill in at least one field.")
     which = filters.meant(visitor, said)
@@ -140,7 +140,7 @@ def _back(said: dict[str, str]) -> str:
 
 def _sent(found: Redriven) -> str:
     refused = f" {found.refused:,} refused: {found.refusals[0].reason}" if found.refused else ""
-    return f"{many(found.sent, 'job')} sent again.{refused}{'' if found.whole else AGAIN}"
+    return f"{many(found.sent, 'job')} redriven.{refused}{'' if found.whole else AGAIN}"
 
 
 def _cancelled(found: Cancelled) -> str:

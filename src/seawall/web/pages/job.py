@@ -211,7 +211,7 @@ async def retry(request: Request, form: Sent, job_id: JobId) -> Response:
         request,
         f"/jobs/{job_id}",
         api.retry_job(request, form.visitor, job_id),
-        lambda _: f"Job {job_id} was sent again, with a fresh allowance of attempts.",
+        lambda _: f"Job {job_id} is retried, with a fresh allowance of attempts.",
     )
 
 

@@ -232,12 +232,12 @@ async def redrive_one(request: Request, form: SentByOperator, job_id: JobId) -> 
         typed = {name: form.get(name) for name in ("arguments", "from_start")}
         return await _letter_page(request, form.visitor, job_id, refused=_line(error), typed=typed)
     as_edited = " as you edited it" if edit else ""
-    return done(request, f"/jobs/{job_id}", f"Job {job_id} was sent again{as_edited}.")
+    return done(request, f"/jobs/{job_id}", f"Job {job_id} was redriven{as_edited}.")
 
 
 def _need_sent(found: Redriven) -> None:
     if found.refused:
-        raise ProblemError(409, f"It was not sent again: {found.refusals[0].reason}.")
+        raise ProblemError(409, f"It was not redriven: {found.refusals[0].reason}.")
 
 
 def _line(error: ProblemError | SeawallError) -> str:
@@ -318,7 +318,7 @@ def _how(form: Form) -> dict[str, Any]:
 
 
 def _told(found: Redriven) -> str:
-    line = f"{many(found.sent, 'job')} sent again."
+    line = f"{many(found.sent, 'job')} redriven."
     if found.canary and found.canary != "succeeded":
         sent = f"{many(found.sent, 'job')} sent, {found.held_back:,} held back"
         line = f"The canary {found.canary}: {sent}."

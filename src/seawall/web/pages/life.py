@@ -114,9 +114,9 @@ def _waits(gap: _Gap, job: Job, known: Known) -> Iterator[Bit]:
     first = 0 if gap.before is None else gap.before.cycle
     if gap.cycle > first:
         at = _sent_again_at(gap, known) or gap.end
-        lay = "lay failed, for {}, until it was sent again"
+        lay = "lay failed, for {}, until it was redriven"
         if at == gap.end:
-            lay = "lay failed, for {}, until it was sent again and begun"
+            lay = "lay failed, for {}, until it was redriven and begun"
         yield from _piece("wait", gap.begin, at, "rest", lay, gap.row)
         asked = 0.0
     else:

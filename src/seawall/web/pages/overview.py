@@ -48,7 +48,6 @@ async def show_overview(request: Request, visitor: Viewer) -> Response:
         "overview.html",
         span=span,
         spans=SPANS,
-        words=upstream_words,
         **found,
         **charts,
     )

@@ -18,14 +18,22 @@ from seawall.web.pages.wording import brief, short
 SHORTEST_STEP = 20.0
 """Seconds of the step that is not over, from which on it tells something."""
 _WIDE = 860.0
+_NARROW = 340.0
+"""What is drawn for a desk would be too small to read on a phone: so it is drawn twice."""
 _SHORTEST = 6.0
+_QUICKEST = 0.0001
+"""What took less is drawn as if it took so long, in seconds."""
+_PIECE = 40.0
+"""What a piece of a job's life needs on a phone."""
 
 
 def _svg(width: float, height: float, name: str, parts: Iterable[str], kind: str = "") -> Markup:
+    """A picture as wide as there is room; one that is `sized` is as wide as it was drawn."""
     inside = Markup("").join(Markup(part) for part in parts)  # noqa: S704 - made below, escaped
+    size = Markup('width="{}" height="{}"').format(f"{width:g}", f"{height:g}")
     return Markup(
-        '<svg class="picture {}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
-    ).format(kind, f"{width:g}", f"{height:g}", name, inside)
+        '<svg class="picture {}" {} viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
+    ).format(kind, size if kind == "sized" else "", f"{width:g}", f"{height:g}", name, inside)
 
 
 # --- shares of a whole ----------------------------------------------------------------------------
@@ -96,7 +104,7 @@ class Scale(NamedTuple):
     @classmethod
     def of(cls, seconds: Iterable[float]) -> "Scale":
         """One that has room for all of these."""
-        found = [max(0.001, each) for each in seconds] or [0.001]
+        found = [max(_QUICKEST, each) for each in seconds] or [0.001]
         low = math.floor(math.log10(min(found)) + 1e-9)
         high = math.ceil(math.log10(max(found)) - 1e-9)
         return cls(10.0**low, 10.0 ** max(high, low + 1))
@@ -113,8 +121,8 @@ def spread(name: str, scale: Scale, p50: float, p95: float, p99: float, longest:
     begin, inner, end, last = (scale.place(each) * _WIDE for each in (p50, p95, p99, longest))
     drawn = [
         f'<rect class="f-sea" x="{begin:.1f}" width="{max(6.0, inner - begin):.1f}" height="10"/>',
-        f'<rect class="f-warn" x="{inner:.1f}" width="{max(0.0, end - inner):.1f}" height="10"/>',
-        f'<rect class="f-bad" x="{min(_WIDE - 6, last):.1f}" width="6" height="10"/>',
+        f'<rect class="f-rest" x="{inner:.1f}" width="{max(0.0, end - inner):.1f}" height="10"/>',
+        f'<path class="mark" d="M{min(_WIDE - 2, last):.1f} 0V10"/>',
     ]
     return _flat(name, drawn)
 
@@ -170,13 +178,27 @@ class Chart:
         )
 
     @property
+    def told(self) -> str:
+        """What is to be seen in it, in words: each line's last value, and its highest."""
+        lines = []
+        for each in self.lines:
+            known = [f"{_nice(value)}{each.unit}" for value in _ends(each.values)]
+            told = "{}, {} at most".format(*known) if known else "none"
+            lines.append(f"{each.name} {told}")
+        return f"{self.name}: {'; '.join(lines)}"
+
+    @property
     def picture(self) -> Markup:
+        """The lines, once for a desk and once for a phone; the style shows the one that fits."""
+        return self._drawn(_WIDE, "broad") + self._drawn(_NARROW, "narrow")
+
+    def _drawn(self, width: float, kind: str) -> Markup:
         high, left, foot = 170.0, 40.0, 18.0
         top = max([v for each in self.lines for v in each.values if v is not None] or [0]) or 1
-        step = (_WIDE - left) / max(1, len(self.times) - 1)
+        step = (width - left) / max(1, len(self.times) - 1)
         scale = (high - foot - 6) / top
         drawn = [
-            f'<path class="axis" d="M{left} {high - foot}H{_WIDE}"/>',
+            f'<path class="axis" d="M{left} {high - foot}H{width:g}"/>',
             f'<text x="{left - 6}" y="14" text-anchor="end">{escape(_nice(top))}</text>',
             f'<text x="{left - 6}" y="{high - foot}" text-anchor="end">0</text>',
         ]
@@ -198,8 +220,14 @@ class Chart:
         if self.times:
             span = self.times[-1] - self.times[0]
             drawn.append(f'<text x="{left}" y="{high - 4}">{escape(short(span))} ago</text>')
-            drawn.append(f'<text x="{_WIDE}" y="{high - 4}" text-anchor="end">now</text>')
-        return _svg(_WIDE, high, self.name, drawn)
+            drawn.append(f'<text x="{width:g}" y="{high - 4}" text-anchor="end">now</text>')
+        return _svg(width, high, self.name, drawn, kind)
+
+
+def _ends(values: Sequence[float | None]) -> list[float]:
+    """The last value and the highest; nothing where there is none."""
+    known = [value for value in values if value is not None]
+    return [known[-1], max(known)] if known else []
 
 
 def _nice(value: float) -> str:
@@ -267,25 +295,32 @@ class Bit(NamedTuple):
 def timeline(name: str, bits: Sequence[Bit], rows: Sequence[str]) -> Markup:
     """The pieces one after the other. Long ones are drawn shorter than they are, so that short ones
     are seen: how long each was is written beside it.
+
+    Drawn once for a desk and once for a phone, where a long life is wider than the screen.
     """
-    left = 110.0 if len(rows) > 1 else 0.0
+    long = min(_WIDE, max(_NARROW, _PIECE * len(bits)))
+    narrow = Markup('<div class="scroll narrow" tabindex="0" role="group" aria-label="{}">{}</div>')
+    return _life(name, bits, rows, _WIDE, "broad") + narrow.format(
+        "Its life, as a picture", _life(name, bits, rows, long, "sized")
+    )
+
+
+def _life(name: str, bits: Sequence[Bit], rows: Sequence[str], wide: float, kind: str) -> Markup:
+    left = (110.0 if kind == "broad" else 84.0) if len(rows) > 1 else 0.0
     high, top = 46.0, 20.0
     sizes = [_SHORTEST + math.log1p(max(0.0, bit.seconds) * 20) * 8 for bit in bits]
-    room = _WIDE - left
-    scale = room / sum(sizes) if bits else 1.0
+    scale = (wide - left) / sum(sizes) if bits else 1.0
     drawn, at = [], left
     for row, called in enumerate(rows):
         y = top + row * high
         if len(rows) > 1:
-            drawn.append(
-                f'<text class="strong" x="0" y="{y + 14:.0f}">{escape(called[:16])}</text>'
-            )
-        drawn.append(f'<path class="axis" d="M{left} {y + 10:.1f}H{_WIDE}"/>')
+            short_name = escape(called[: int(left / 7)])
+            drawn.append(f'<text class="strong" x="0" y="{y + 14:.0f}">{short_name}</text>')
+        drawn.append(f'<path class="axis" d="M{left} {y + 10:.1f}H{wide:g}"/>')
     for bit, size in zip(bits, sizes, strict=True):
-        wide = size * scale
-        drawn.append(_bit(bit, at, wide, top + bit.row * high))
-        at += wide
-    return _svg(_WIDE, top + high * max(1, len(rows)), name, drawn)
+        drawn.append(_bit(bit, at, size * scale, top + bit.row * high))
+        at += size * scale
+    return _svg(wide, top + high * max(1, len(rows)), name, drawn, kind)
 
 
 def _bit(bit: Bit, x: float, wide: float, y: float) -> str:
@@ -337,11 +372,7 @@ def delays(name: str, found: Sequence[Delay]) -> Markup:
     ]
     for at, each in enumerate(found):
         drawn.append(_delay(at + 1, each, left + (at + 0.5) * step, (ground - 18) / top))
-    inside = Markup("").join(Markup(part) for part in drawn)  # noqa: S704 - made here, escaped
-    return Markup(
-        '<svg class="picture sized" width="{}" height="{}" viewBox="0 0 {} {}" role="img"'
-        ' aria-label="{}">{}</svg>'
-    ).format(f"{wide:g}", f"{high:g}", f"{wide:g}", f"{high:g}", name, inside)
+    return _svg(wide, high, name, drawn, "sized")
 
 
 def _delay(failure: int, each: Delay, middle: float, scale: float) -> str:

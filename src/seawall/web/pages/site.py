@@ -26,7 +26,7 @@ from seawall.store import AccessScope, Backlog
 from seawall.web.access import Visitor
 from seawall.web.glances import Asker
 from seawall.web.house import house_of
-from seawall.web.pages import pictures, wording
+from seawall.web.pages import happenings, pictures, upstream_words, wording
 from seawall.web.pages.held import frame_of
 from seawall.web.problems import ProblemError
 from seawall.web.threads import Threads
@@ -35,6 +35,8 @@ T = TypeVar("T")
 HERE = Path(__file__).resolve().parent.parent
 SAID = "seawall_said"
 SAID_SECONDS = 20
+THEME = "seawall_theme"
+"""The script sets it; pages are drawn by it, those without a script as well."""
 LONGEST_SAID = 500
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -120,13 +122,21 @@ def _templates() -> Environment:
         "pictures": pictures,
         "many": wording.many,
         "title_of": wording.title_of,
+        "words": upstream_words,
+        "happened": happenings.in_words,
     }
     return made
 
 
+def _theme(request: Request) -> str:
+    """Light or dark, as somebody has chosen in this browser; empty where the system is to say."""
+    chosen = request.cookies.get(THEME, "")
+    return chosen if chosen in ("light", "dark") else ""
+
+
 def bare(request: Request, template: str, status: int = 200, **content: Any) -> HTMLResponse:
     """A page without a frame: for whoever is not signed in."""
-    text = _templates().get_template(template).render(request=request, **content)
+    text = _templates().get_template(template).render(theme=_theme(request), **content)
     return HTMLResponse(text, status, {"content-security-policy": POLICY})
 
 
@@ -174,7 +184,7 @@ async def page(
         _templates()
         .get_template(template)
         .render(
-            request=request,
+            theme=_theme(request),
             visitor=visitor,
             may_write=visitor.scope is not AccessScope.READ_ONLY,
             may_operate=visitor.scope is AccessScope.OPERATOR,

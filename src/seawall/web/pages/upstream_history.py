@@ -16,7 +16,7 @@ _KINDS = {
     UpstreamPhase.CLOSED: ("well", "good"),
     UpstreamPhase.OPEN: ("held", "warn"),
     UpstreamPhase.HALF_OPEN: ("being tried", "run"),
-    UpstreamPhase.HELD: ("held by hand", "bad"),
+    UpstreamPhase.HELD: ("held by hand", "hand"),
     UpstreamPhase.FORCED_CLOSED: ("let through by hand", "sea"),
 }
 

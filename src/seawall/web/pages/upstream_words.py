@@ -15,7 +15,7 @@ def state_of(view: UpstreamView) -> tuple[str, str]:
     if view.forced == "open":
         return "held", "held by hand"
     if view.forced == "closed":
-        return "warn", "let through by hand"
+        return "sea", "let through by hand"
     if view.phase == "open":
         return "open", "asked to wait" if view.asked else "held"
     if view.phase == "half_open":

@@ -77,7 +77,6 @@ async def show_upstreams(request: Request, visitor: SeesAll) -> Response:
         hidden=max(0, len(found) - MOST_SHOWN),
         word=word,
         many_there=len(every) > FEW,
-        words=upstream_words,
     )
 
 
@@ -104,7 +103,6 @@ async def _upstream_page(
         "upstream.html",
         refused=refused,
         typed=typed,
-        words=upstream_words,
         spans=SPANS,
         **whole._asdict(),
     )

@@ -150,8 +150,8 @@ async def _still(request: Request, visitor: Visitor) -> bool:
     """Whether the visitor may listen still: a token can expire or be revoked meanwhile."""
     try:
         found = await visitor_of(request)
-    except ProblemError:
-        return False
+    except ProblemError as error:
+        return error.status not in (401, 403)
     except StoreError:  # it cannot be told now; nor is there anything to tell
         return True
     return found is not None and found.only == visitor.only
