@@ -223,7 +223,7 @@ class _Cancelling:
 
 
 def redriven_all(
-    keeper: "Keeper", how: Mapping[str, Any], *, most: int = MOST_SENT, newest: int | None = None
+    keeper: "Keeper", how: Mapping[str, Any], *, most: int | None = None, newest: int | None = None
 ) -> Redriven:
     """Send the failed jobs that match again, as `redriving` does with those that are named.
 
@@ -236,7 +236,12 @@ def redriven_all(
     which = filter_of(said)
     if which.state not in (None, State.FAILED):
         raise ArgumentsError(f"state: found {which.state}, expected failed: only those are sent")
-    ids, whole = _failed(keeper.store, replace(which, state=State.FAILED), most, newest)
+    ids, whole = _failed(
+        keeper.store,
+        replace(which, state=State.FAILED),
+        MOST_SENT if most is None else most,
+        newest,
+    )
     if not ids:
         return Redriven(found=0, dry_run=bool(options.get("dry_run")), whole=whole)
     return replace(redriven(keeper, ids, cast("How", options), only_open=True), whole=whole)

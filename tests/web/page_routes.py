@@ -11,20 +11,20 @@ OPERATE = (AWAY, 403, 403, 403, 403, AWAY)
 PAGES = {
     #                               nobody, other, read-only, ann's reader, owner, operator
     ("GET", "/"): ALL,
-    ("GET", "/static/{name}"): (404, 404, 404, 404, 404, 404),  # of a name that there is not
+    ("GET", "/static/{name}"): (200, 200, 200, 200, 200, 200),
     ("GET", "/jobs"): ALL,
     ("GET", "/jobs/{job_id:int}"): MINE,
     ("POST", "/jobs/{job_id:int}/retry"): (AWAY, 404, 403, 403, AWAY, 403),  # its owner only
     ("POST", "/jobs/{job_id:int}/cancel"): MY_WRITE,
-    ("GET", "/jobs/act"): (AWAY, 404, 404, 404, 404, 404),  # nothing is named that could be done
-    ("POST", "/jobs/act"): (AWAY, 404, 403, 403, 404, 404),
+    ("GET", "/jobs/act"): (AWAY, 200, 403, 403, 200, 200),
+    ("POST", "/jobs/act"): (AWAY, AWAY, 403, 403, AWAY, AWAY),  # the other's own, of which is none
     ("GET", "/dead"): ALL,
     ("GET", "/dead/groups/{fingerprint}"): ALL,
     ("GET", "/dead/letters/{job_id:int}"): MINE,
     ("POST", "/dead/letters/{job_id:int}/redrive"): OPERATE,
     ("POST", "/dead/redrive"): OPERATE,
-    ("POST", "/dead/dismiss"): (AWAY, AWAY, 403, 403, AWAY, AWAY),  # of the form, which is empty
-    ("POST", "/dead/undismiss"): (AWAY, AWAY, 403, 403, AWAY, AWAY),
+    ("POST", "/dead/dismiss"): MY_WRITE,
+    ("POST", "/dead/undismiss"): MY_WRITE,
     ("GET", "/runs"): ALL,
     ("GET", "/runs/{run_id:int}"): MINE,
     ("GET", "/runs/{run_id:int}/report"): MINE,
@@ -38,8 +38,19 @@ PAGES = {
     ("POST", "/upstreams/{name:path}/resume"): OPERATE,
     ("POST", "/upstreams/{name:path}/force"): OPERATE,
     ("GET", "/policies"): ALL,
-    ("GET", "/policies/{name}"): (AWAY, 404, 404, 404, 404, 404),  # of a name that there is not
+    ("GET", "/policies/{name}"): ALL,
     ("GET", "/fleet"): OVERSEE,
     ("POST", "/fleet/queues/{name:path}/pause"): OPERATE,
     ("POST", "/fleet/queues/{name:path}/resume"): OPERATE,
 }
+
+NAMES = {"/static/{name}": "seawall.css", "/policies/{name}": "default"}
+"""What each is asked for by: something that is there."""
+QUERIES = {"/jobs/act": "?do=cancel&task=add"}
+FORMS = {
+    "/jobs/act": {"do": "cancel", "task": "add", "newest": "{job}"},
+    "/dead/dismiss": {"job": "{job}", "note": "a test"},
+    "/dead/undismiss": {"job": "{job}"},
+    "/dead/redrive": {"group": "{group}", "really": "1"},
+}
+"""What is sent; `{job}` is one of ann's, which has failed."""

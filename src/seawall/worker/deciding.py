@@ -101,7 +101,7 @@ class Decision:
         self.gate = gates.under_way(
             self._upstream, self.gate, worker, under_way, self.now, hold_seconds=self._hold_seconds
         )
-        for probe in self._watch.probes.values():
+        for probe in list(self._watch.probes.values()):  # others of this worker end some meanwhile
             event = ProbeAsked(probe, self._hold_seconds)
             self.gate = gates.heard(self._upstream, self.gate, event, self.now)
 

@@ -18,13 +18,13 @@ from seawall.redriving import Redriven
 from seawall.states import State
 from seawall.store import AccessScope
 from seawall.web.access import Visitor
+from seawall.web.doing.jobs import MOST_AT_ONCE
 from seawall.web.house import House, house_of
 from seawall.web.pages import filters
 from seawall.web.pages.people import Sent, Viewer
 from seawall.web.pages.site import looked_at, page, tried
 from seawall.web.pages.wording import many
 from seawall.web.problems import ProblemError
-from seawall.web.routes.jobs import MOST_AT_ONCE
 
 router = APIRouter(include_in_schema=False)
 

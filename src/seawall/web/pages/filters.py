@@ -12,8 +12,8 @@ from seawall.redact import one_line
 from seawall.states import State
 from seawall.store import LetterState
 from seawall.web.access import Visitor
+from seawall.web.doing.jobs import are_names
 from seawall.web.problems import ProblemError
-from seawall.web.routes.jobs import are_names
 
 OF_JOBS = ("state", "task", "queue", "owner", "fault", "tag", "argument", "key", "run")
 OF_LETTERS = ("state", "fault", "task", "queue", "owner", "run", "group")

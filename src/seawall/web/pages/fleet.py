@@ -11,12 +11,12 @@ from fastapi.responses import Response
 from seawall.app import Seawall
 from seawall.queue_views import QueueView, plans_in_force, queue_views
 from seawall.store import Backlog, Present, Store
+from seawall.web.doing import fleet as doing
 from seawall.web.house import House, house_of
 from seawall.web.pages.people import SeesAll, SentByOperator
 from seawall.web.pages.runs import reason_of
 from seawall.web.pages.site import backlog_of, looked_at, page, tried
-from seawall.web.routes import fleet as api
-from seawall.web.routes.fleet import ItsName
+from seawall.web.parameters import ItsName
 from seawall.why import ALIVE_SECONDS
 from seawall.worker.upkeep import unserved
 
@@ -115,12 +115,16 @@ def _schedules(app: Seawall, store: Store) -> list[ScheduleShown]:
 @router.post("/fleet/queues/{name:path}/pause")
 async def pause(request: Request, form: SentByOperator, name: ItsName) -> Response:
     """Let no job of the queue begin."""
-    act = api.pause_queue(request, form.visitor, name, reason_of(form))
+    act = doing.pause(house_of(request), name, reason_of(form))
     return await tried(request, HERE, act, lambda _: f"The queue {name} is paused.")
 
 
 @router.post("/fleet/queues/{name:path}/resume")
-async def resume(request: Request, form: SentByOperator, name: ItsName) -> Response:
+async def resume(
+    request: Request,
+    form: SentByOperator,  # noqa: ARG001 - that it is one
+    name: ItsName,
+) -> Response:
     """Let the jobs of a paused queue begin again."""
-    act = api.resume_queue(request, form.visitor, name)
+    act = doing.resume(house_of(request), name)
     return await tried(request, HERE, act, lambda _: f"The queue {name} goes on.")

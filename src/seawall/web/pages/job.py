@@ -18,14 +18,14 @@ from seawall.store.values import MOST_ROWS
 from seawall.telemetry import trace_context
 from seawall.timeline import Happening, events
 from seawall.web.access import Visitor
+from seawall.web.doing import jobs as doing
 from seawall.web.house import House, house_of
 from seawall.web.pages.life import Known, Life, life_of
 from seawall.web.pages.people import Sent, Viewer
 from seawall.web.pages.site import looked_at, page, tried
 from seawall.web.pages.stages import named_stage
 from seawall.web.pages.wording import LONGEST_JSON
-from seawall.web.routes import jobs as api
-from seawall.web.routes.jobs import JobId
+from seawall.web.parameters import JobId
 
 router = APIRouter(include_in_schema=False)
 
@@ -94,7 +94,7 @@ async def show_job(request: Request, visitor: Viewer, job_id: JobId) -> Response
 
 def _whole(house: House, visitor: Visitor, job_id: int) -> Whole:
     """What is shown hangs on what the visitor sees, not on who that is."""
-    job = api.seen(house, visitor, job_id)
+    job = doing.seen(house, visitor, job_id)
     store = house.store
     last = store.attempts(job_id, after=max(0, job.seq - MOST_ATTEMPTS), limit=MOST_ROWS)
     letter = store.letters_of([job_id]).get(job_id)
@@ -107,7 +107,7 @@ def _whole(house: House, visitor: Visitor, job_id: int) -> Whole:
     refused = refusal(house.app, job) if job.state is State.FAILED else None
     return Whole(
         job=job,
-        arguments=redacted(api.parsed(store.arguments(job_id))),
+        arguments=redacted(doing.parsed(store.arguments(job_id))),
         kept=_kept(house, job),
         attempts=last,
         happenings=list(_log(job, last, letter, stages)) if job.seq <= MOST_ATTEMPTS else [],
@@ -120,7 +120,7 @@ def _whole(house: House, visitor: Visitor, job_id: int) -> Whole:
         stages=stages,
         trace_id=trace_id,
         trace_url=house.app.settings.trace_url.replace("{trace_id}", trace_id) if trace_id else "",
-        parent=api.parent_of(house, visitor, job),
+        parent=doing.parent_of(house, visitor, job),
         children=children[:MOST_CHILDREN],
         more_children=len(children) > MOST_CHILDREN,
     )
@@ -180,11 +180,11 @@ async def _result(house: House, whole: Whole) -> Result:
     if whole.kept is None:
         return Result(has_result=False)
     if whole.job.state is State.SKIPPED:
-        return Result(has_result=True, result=redacted(api.parsed(whole.kept)))
+        return Result(has_result=True, result=redacted(doing.parsed(whole.kept)))
     output = await house.outputs.ask(whole.kept)
     if output.text is None:
         return Result(has_result=True, no_result=output.why_not)
-    return Result(has_result=True, result=redacted(api.parsed(output.text)))
+    return Result(has_result=True, result=redacted(doing.parsed(output.text)))
 
 
 def _again(visitor: Visitor, whole: Whole) -> Again:
@@ -207,10 +207,11 @@ def _again(visitor: Visitor, whole: Whole) -> Again:
 @router.post("/jobs/{job_id:int}/retry")
 async def retry(request: Request, form: Sent, job_id: JobId) -> Response:
     """Send a failed job again."""
+    house = house_of(request)
     return await tried(
         request,
         f"/jobs/{job_id}",
-        api.retry_job(request, form.visitor, job_id),
+        house.slow.ask(doing.sent_again, house, form.visitor, job_id),
         lambda _: f"Job {job_id} is retried, with a fresh allowance of attempts.",
     )
 
@@ -218,11 +219,12 @@ async def retry(request: Request, form: Sent, job_id: JobId) -> Response:
 @router.post("/jobs/{job_id:int}/cancel")
 async def cancel(request: Request, form: Sent, job_id: JobId) -> Response:
     """Cancel a queued job, ask a running one to stop."""
+    house = house_of(request)
     return await tried(
         request,
         f"/jobs/{job_id}",
-        api.cancel_job(request, form.visitor, job_id),
-        lambda ended: f"Job {job_id} {_ended(ended.state)}.",
+        house.threads.ask(doing.stopped, house, form.visitor, job_id),
+        lambda state: f"Job {job_id} {_ended(state)}.",
     )
 
 

@@ -8,12 +8,12 @@ from fastapi.responses import Response
 
 from seawall.errors import ArgumentsError
 from seawall.faults import FaultCode
+from seawall.web.doing.jobs import in_a_list
 from seawall.web.house import house_of
 from seawall.web.pages import filters
 from seawall.web.pages.people import Viewer
 from seawall.web.pages.site import looked_at, page
 from seawall.web.problems import ProblemError
-from seawall.web.routes.jobs import in_a_list
 
 router = APIRouter(include_in_schema=False)
 

@@ -21,6 +21,8 @@ from seawall.redact import one_line, redacted
 from seawall.redriving import CANARY_SECONDS, Redriven
 from seawall.store import DeadLetter, LetterGroup, LetterGroups, LetterPage, Trend
 from seawall.web.access import Visitor
+from seawall.web.doing.jobs import in_a_list, parsed
+from seawall.web.doing.letters import decided, need_mine
 from seawall.web.house import House, house_of
 from seawall.web.letter_models import MOST_NAMED
 from seawall.web.models import in_print
@@ -29,10 +31,8 @@ from seawall.web.pages.people import Form, Sent, SentByOperator, Viewer
 from seawall.web.pages.site import done, looked_at, page, tried
 from seawall.web.pages.stages import stage_name, stage_names
 from seawall.web.pages.wording import many
+from seawall.web.parameters import JobId
 from seawall.web.problems import ProblemError
-from seawall.web.routes import jobs as jobs_api
-from seawall.web.routes import letters as api
-from seawall.web.routes.jobs import JobId
 
 router = APIRouter(include_in_schema=False)
 
@@ -149,9 +149,7 @@ async def _group_page(
 
 def _group(house: House, which: dict[str, Any], after: str | None) -> Group:
     groups, trends = _groups(house, which, 1)
-    letters = jobs_api.in_a_list(
-        partial(house.app.dead_letters, limit=ON_A_PAGE, **which), after=after
-    )
+    letters = in_a_list(partial(house.app.dead_letters, limit=ON_A_PAGE, **which), after=after)
     return Group(next(iter(groups), None), trends.get(which["group"]), letters)
 
 
@@ -190,9 +188,9 @@ async def _letter_page(
 
 
 def _mendable(house: House, visitor: Visitor, job_id: int) -> Mendable:
-    api.need_mine(house, visitor, [job_id])
+    need_mine(house, visitor, [job_id])
     letter = house.app.dead_letter(job_id)
-    given = jobs_api.parsed(house.store.arguments(job_id))
+    given = parsed(house.store.arguments(job_id))
     shown = redacted(given)
     by_name = given if isinstance(given, dict) else {}
     clean = {name: each for name, each in by_name.items() if redacted(each, name) == each}
@@ -372,7 +370,7 @@ async def dismiss(request: Request, form: Sent) -> Response:
             request, aim.back, "Say why: a note is kept with what is dismissed.", well=False
         )
     act = partial(house.app.dismiss, note=in_print(form.one("note")), by=visitor.name)
-    meant = api.decided(house, visitor, aim, act)
+    meant = decided(house, visitor, aim, act)
     return await tried(
         request, aim.back, meant, lambda found: f"{many(found.done, 'dead letter')} dismissed."
     )
@@ -386,7 +384,7 @@ async def undismiss(request: Request, form: Sent) -> Response:
         aim = _aim(form)
     except ProblemError as error:
         return done(request, "/dead", error.detail, well=False)
-    meant = api.decided(house, form.visitor, aim, house.app.undismiss)
+    meant = decided(house, form.visitor, aim, house.app.undismiss)
     return await tried(
         request, aim.back, meant, lambda found: f"{many(found.done, 'dead letter')} opened again."
     )

@@ -13,6 +13,8 @@ from seawall.report import Report
 from seawall.standings import RunView, span_of
 from seawall.store import MOST_TRIES
 from seawall.web.access import Visitor
+from seawall.web.doing import runs as doing
+from seawall.web.doing.runs import RunsWanted
 from seawall.web.house import House, house_of
 from seawall.web.models import ReasonAsked, ResumeAsked
 from seawall.web.pages import filters
@@ -21,9 +23,8 @@ from seawall.web.pages.pictures import Scale
 from seawall.web.pages.site import looked_at, page, tried
 from seawall.web.pages.standing import BudgetUse, budget_use, time_left
 from seawall.web.pages.wording import many
+from seawall.web.parameters import JobId
 from seawall.web.problems import ProblemError
-from seawall.web.routes import runs as api
-from seawall.web.routes.jobs import JobId
 from seawall.web.run_models import RunChanged
 
 router = APIRouter(include_in_schema=False)
@@ -53,7 +54,7 @@ async def show_runs(request: Request, visitor: Viewer) -> Response:
         if (value := request.query_params.get(name, "").strip()[:LONGEST_FILTER])
     }
     after = request.query_params.get("after", "")[:LONGEST_PLACE] or None
-    asked = api.RunsAsked(
+    asked = RunsWanted(
         pipeline=said.get("pipeline"),
         unfinished="unfinished" in said,
         after=after,
@@ -83,8 +84,8 @@ async def show_runs(request: Request, visitor: Viewer) -> Response:
     )
 
 
-def _listed(house: House, visitor: Visitor, asked: api.RunsAsked) -> Listed:
-    found, more = api.listed(house, visitor, asked)
+def _listed(house: House, visitor: Visitor, asked: RunsWanted) -> Listed:
+    found, more = doing.listed(house, visitor, asked)
     return Listed([(view, _left(house, view)) for view in found], more)
 
 
@@ -124,7 +125,7 @@ async def _seen(request: Request, visitor: Visitor, run_id: int) -> Whole:
 
 
 def _whole(house: House, visitor: Visitor, run_id: int) -> Whole:
-    view = api.seen(house, visitor, run_id).view()
+    view = doing.seen(house, visitor, run_id).view()
     kept = house.store.run(run_id)
     if kept is None:
         raise ProblemError(404, f"there is no run {run_id}")
@@ -148,7 +149,7 @@ async def show_report(request: Request, visitor: Viewer, run_id: JobId) -> Respo
     house = house_of(request)
 
     def look() -> Report:
-        return api.seen(house, visitor, run_id).report()
+        return doing.seen(house, visitor, run_id).report()
 
     key = ("report", run_id, visitor.only)
     report = await looked_at(request, visitor, key, look, threads=house.slow)
@@ -172,7 +173,7 @@ async def show_report(request: Request, visitor: Viewer, run_id: JobId) -> Respo
 @router.post("/runs/{run_id:int}/pause")
 async def pause(request: Request, form: Sent, run_id: JobId) -> Response:
     """Let no more of its items begin."""
-    act = api.pause_run(request, form.visitor, run_id, reason_of(form))
+    act = doing.pause(house_of(request), form.visitor, run_id, reason_of(form))
     return await tried(request, f"/runs/{run_id}", act, lambda _: f"Run {run_id} is paused.")
 
 
@@ -189,7 +190,7 @@ async def resume(request: Request, form: Sent, run_id: JobId) -> Response:
         return await page(
             request, form.visitor, "run.html", refused=line, typed=typed, **whole._asdict()
         )
-    act = api.resume_run(request, form.visitor, run_id, asked)
+    act = doing.resume(house_of(request), form.visitor, run_id, asked.spending_cap)
     return await tried(request, here, act, lambda _: f"Run {run_id} goes on.")
 
 
@@ -207,11 +208,10 @@ async def cancel(request: Request, form: Sent, run_id: JobId) -> Response:
     def said(changed: RunChanged) -> str:
         return f"Run {run_id} is cancelled, with {many(changed.cancelled or 0, 'item')} of it."
 
-    act = api.cancel_run(request, form.visitor, run_id, reason_of(form))
+    act = doing.cancel(house_of(request), form.visitor, run_id, reason_of(form))
     return await tried(request, f"/runs/{run_id}", act, said)
 
 
-def reason_of(form: Form) -> ReasonAsked:
+def reason_of(form: Form) -> str:
     """Why, as somebody said it; what all say who say nothing."""
-    why = form.one("why")[:LONGEST_FILTER]
-    return ReasonAsked(why=why) if why else ReasonAsked()
+    return form.one("why")[:LONGEST_FILTER] or ReasonAsked().why

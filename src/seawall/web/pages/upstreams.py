@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from seawall.store import Backlog, Hold, Scope
 from seawall.upstreams import UpstreamView
 from seawall.web.access import Visitor
+from seawall.web.doing import fleet as doing
 from seawall.web.house import House, house_of
 from seawall.web.models import ForceAsked, HoldAsked
 from seawall.web.pages import upstream_words
@@ -19,9 +20,8 @@ from seawall.web.pages.people import Form, SeesAll, SentByOperator
 from seawall.web.pages.site import backlog_of, looked_at, page, tried
 from seawall.web.pages.upstream_history import History, history_of
 from seawall.web.pages.wording import span
+from seawall.web.parameters import ItsName
 from seawall.web.problems import ProblemError
-from seawall.web.routes import fleet as api
-from seawall.web.routes.fleet import ItsName
 
 router = APIRouter(include_in_schema=False)
 
@@ -148,7 +148,7 @@ async def hold(request: Request, form: SentByOperator, name: ItsName) -> Respons
     except (ValidationError, ProblemError):
         return await _misunderstood(request, form, name, "hold")
     said = f"{name} is held {_until(asked.seconds)}."
-    act = api.hold_upstream(request, form.visitor, name, asked)
+    act = doing.hold(house_of(request), name, asked.seconds, asked.why)
     return await tried(request, _place(name), act, lambda _: said)
 
 
@@ -160,15 +160,19 @@ async def let_through(request: Request, form: SentByOperator, name: ItsName) -> 
     except (ValidationError, ProblemError):
         return await _misunderstood(request, form, name, "force")
     said = f"{name} is called whatever its breaker thinks {_until(asked.seconds)}."
-    act = api.force_upstream(request, form.visitor, name, asked)
+    act = doing.force(house_of(request), name, asked.to, asked.seconds, asked.why)
     return await tried(request, _place(name), act, lambda _: said)
 
 
 @router.post("/upstreams/{name:path}/resume")
-async def resume(request: Request, form: SentByOperator, name: ItsName) -> Response:
+async def resume(
+    request: Request,
+    form: SentByOperator,  # noqa: ARG001 - that it is one
+    name: ItsName,
+) -> Response:
     """Leave it to its breaker again."""
     said = f"{name} is its breaker's affair again: what waits is let go little by little."
-    act = api.resume_upstream(request, form.visitor, name)
+    act = doing.let_go(house_of(request), name)
     return await tried(request, _place(name), act, lambda _: said)
 
 

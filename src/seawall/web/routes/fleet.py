@@ -1,13 +1,12 @@
 """What operators look after: upstreams, queues, workers, and how it all stands."""
 
 from functools import partial
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from seawall.queue_views import queue_views
-from seawall.store import Scope
 from seawall.web.access import Operator, Overseer
+from seawall.web.doing import fleet as doing
 from seawall.web.house import house_of
 from seawall.web.models import (
     ForceAsked,
@@ -19,23 +18,12 @@ from seawall.web.models import (
     StatsShown,
     UpstreamShown,
     WorkerShown,
-    in_print,
 )
-from seawall.web.problems import ProblemError
-from seawall.web.routes.jobs import are_names
+from seawall.web.parameters import ItsName
 from seawall.web.stats import stats_of
 from seawall.why import ALIVE_SECONDS
 
 router = APIRouter(prefix="/api")
-
-
-def _there(name: Annotated[str, Path(min_length=1, max_length=200)]) -> str:
-    if not are_names(name):
-        raise ProblemError(404, "there is nothing of that name, nor can there be")
-    return name
-
-
-ItsName = Annotated[str, Depends(_there)]
 
 
 # --- upstreams ------------------------------------------------------------------------------------
@@ -60,26 +48,16 @@ async def hold_upstream(
     asked: HoldAsked | None = None,
 ) -> Held:
     """Let no job begin that calls it, for a time or until it is resumed; those that run go on."""
-    house, asked = house_of(request), asked or HoldAsked()
-    await house.threads.ask(
-        house.app.upstreams.hold, name, seconds=asked.seconds, why=in_print(asked.why)
-    )
+    asked = asked or HoldAsked()
+    await doing.hold(house_of(request), name, asked.seconds, asked.why)
     return Held(name=name, held=True)
 
 
 @router.post("/upstreams/{name:path}/resume", tags=["upstreams"])
 async def resume_upstream(request: Request, visitor: Operator, name: ItsName) -> Held:  # noqa: ARG001
     """Leave it to its breaker again, and let go what was held; 409 where it was not held."""
-    house = house_of(request)
-
-    def resume() -> Held:
-        was_held = house.app.upstreams.resume(name)
-        was_held |= house.store.resume(Scope.UPSTREAM, name)
-        if not was_held:
-            raise ProblemError(409, "the upstream was not held", code="not_held")
-        return Held(name=name, held=False)
-
-    return await house.threads.ask(resume)
+    await doing.let_go(house_of(request), name)
+    return Held(name=name, held=False)
 
 
 @router.post("/upstreams/{name:path}/force", tags=["upstreams"])
@@ -90,10 +68,7 @@ async def force_upstream(
     asked: ForceAsked,
 ) -> Held:
     """Decide in its breaker's place: `open` holds it, `closed` calls it whatever happens."""
-    house = house_of(request)
-    await house.threads.ask(
-        house.app.upstreams.force, name, asked.to, seconds=asked.seconds, why=in_print(asked.why)
-    )
+    await doing.force(house_of(request), name, asked.to, asked.seconds, asked.why)
     return Held(name=name, held=asked.to == "open")
 
 
@@ -131,18 +106,14 @@ async def pause_queue(
     asked: ReasonAsked | None = None,
 ) -> Held:
     """Let no job of the queue begin until somebody resumes it; those that run go on."""
-    house = house_of(request)
-    why = in_print((asked or ReasonAsked()).why)
-    await house.threads.ask(house.app.pause, name, reason=why)
+    await doing.pause(house_of(request), name, (asked or ReasonAsked()).why)
     return Held(name=name, held=True)
 
 
 @router.post("/queues/{name:path}/resume", tags=["queues"])
 async def resume_queue(request: Request, visitor: Operator, name: ItsName) -> Held:  # noqa: ARG001
     """Let the jobs of a paused queue begin again; 409 where it was not paused."""
-    house = house_of(request)
-    if not await house.threads.ask(house.app.resume, name):
-        raise ProblemError(409, "the queue was not paused", code="not_held")
+    await doing.resume(house_of(request), name)
     return Held(name=name, held=False)
 
 

@@ -1,28 +1,32 @@
 """Jobs: finding them, what happened to them, what they came to; retry and cancel."""
 
-import json
-from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from seawall.artifacts import recall
-from seawall.errors import ArgumentsError
 from seawall.finding import Cancelled, cancelled
-from seawall.model import Job, need_name
 from seawall.redact import redacted
 from seawall.redriving import Redriven
-from seawall.retrying import retried
 from seawall.states import FINISHED, State
 from seawall.store.values import MOST_ROWS
 from seawall.timeline import events
 from seawall.web.access import Operator, Reader, Visitor, Writer
+from seawall.web.doing.jobs import (
+    MOST_AT_ONCE,
+    in_a_list,
+    mine,
+    parent_of,
+    parsed,
+    seen,
+    sent_again,
+    stopped,
+)
 from seawall.web.house import House, house_of
 from seawall.web.letter_models import RedriveJobs, RedrivenShown
 from seawall.web.models import (
     LARGEST_NUMBER,
-    MOST_LISTED,
     AttemptShown,
     CancelAsked,
     CancelledShown,
@@ -37,47 +41,10 @@ from seawall.web.models import (
     ResultShown,
     WhyShown,
 )
+from seawall.web.parameters import After, JobId, Limit
 from seawall.web.problems import ProblemError
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
-
-T = TypeVar("T")
-MOST_AT_ONCE = 50_000
-"""Jobs that one request cancels."""
-_NAMES = ("task", "queue", "owner", "tag", "key", "argument")
-JobId = Annotated[int, Path(ge=1, le=LARGEST_NUMBER)]
-After = Annotated[str | None, Query(max_length=500, description="The `next` of the part before.")]
-Limit = Annotated[int, Query(ge=1, le=MOST_LISTED)]
-
-
-def seen(house: House, visitor: Visitor, job_id: int) -> Job:
-    """The job, if it is there for this visitor; 404 otherwise. For a thread."""
-    found = house.store.jobs([job_id]).get(job_id)
-    if found is None or not visitor.sees(found.owner):
-        raise ProblemError(404, f"there is no job {job_id}")
-    return found
-
-
-def are_names(*names: str | None) -> bool:
-    """Whether there can be something of these names: what cannot be kept is of nothing."""
-    try:
-        for name in names:
-            if name is not None:
-                need_name("name", name)
-    except ValueError:
-        return False
-    return True
-
-
-def in_a_list(ask: Callable[..., T], **how: Any) -> T:
-    """A part of a list; 404 where it has no such place to go on from."""
-    try:
-        return ask(**how)
-    except ArgumentsError as error:
-        if how.get("after") is None or not str(error).startswith("after: "):
-            raise
-        line = "after: there is no such place in this list: begin it anew"
-        raise ProblemError(404, line, code="no_such_place") from None
 
 
 class JobsAsked(JobFilters):
@@ -108,17 +75,6 @@ async def list_jobs(
     return await house.shared.ask(("jobs", *how.items()), look)
 
 
-def mine(visitor: Visitor, said: dict[str, Any]) -> dict[str, Any] | None:
-    """The filter, for what this visitor sees; None where that is nothing."""
-    if not are_names(*(said.get(name) for name in _NAMES)):
-        return None
-    if visitor.only is None:
-        return said
-    if said.get("owner", visitor.only) != visitor.only:
-        return None
-    return {**said, "owner": visitor.only}
-
-
 @router.post("/cancel")
 async def cancel_jobs(request: Request, visitor: Writer, asked: CancelAsked) -> CancelledShown:
     """Cancel all queued jobs that match, and ask running ones to stop; an owner, his own.
@@ -141,7 +97,8 @@ async def redrive_jobs(request: Request, visitor: Operator, asked: RedriveJobs) 
     if which is None:
         return RedrivenShown.model_validate(Redriven(found=0, dry_run=asked.dry_run))
     act = partial(house.app.redrive_all, by=visitor.name, **which, **asked.how())
-    return RedrivenShown.model_validate(await house.slow.ask(act))
+    threads = house.canaries if asked.canary and not asked.dry_run else house.slow
+    return RedrivenShown.model_validate(await threads.ask(act))
 
 
 @router.get("/{job_id:int}")
@@ -164,14 +121,6 @@ def _detail(house: House, visitor: Visitor, job_id: int) -> JobDetail:
     )
 
 
-def parent_of(house: House, visitor: Visitor, job: Job) -> int | None:
-    """Who asked for it; nobody, to a visitor for whom that job is not there."""
-    if job.parent is None or visitor.sees_all:
-        return job.parent
-    found = house.store.jobs([job.parent]).get(job.parent)
-    return job.parent if found is not None and visitor.sees(found.owner) else None
-
-
 @router.get("/{job_id:int}/children")
 async def list_children(
     request: Request,
@@ -189,14 +138,6 @@ async def list_children(
         return [JobShown.model_validate(each) for each in found]
 
     return await house.threads.ask(read)
-
-
-def parsed(text: str | None) -> Any:
-    """What was kept as JSON; text of another codec as it is."""
-    try:
-        return None if text is None else json.loads(text)
-    except ValueError:  # of another codec
-        return text
 
 
 @router.get("/{job_id:int}/attempts")
@@ -276,31 +217,12 @@ async def retry_job(request: Request, visitor: Writer, job_id: JobId) -> Done:
     It gets a fresh allowance of attempts, and keeps its whole history; 409 says why not.
     """
     house = house_of(request)
-
-    def send() -> Done:
-        job = seen(house, visitor, job_id)
-        if not visitor.owns(job.owner):
-            raise ProblemError(
-                403, f"job {job_id} is not yours: its owner retries it, operators redrive it"
-            )
-        retried(house.app, job_id, by=visitor.name)
-        return Done(job=job_id, state=State.QUEUED)
-
-    return await house.slow.ask(send)
+    state = await house.slow.ask(sent_again, house, visitor, job_id)
+    return Done(job=job_id, state=state)
 
 
 @router.post("/{job_id:int}/cancel")
 async def cancel_job(request: Request, visitor: Writer, job_id: JobId) -> Done:
     """Cancel a queued job at once, ask a running one to stop; 409 where it has ended."""
     house = house_of(request)
-
-    def cancel() -> Done:
-        seen(house, visitor, job_id)
-        (change,) = house.store.cancel([job_id])
-        if change.state is None:
-            raise ProblemError(404, f"there is no job {job_id}")
-        if not change.done:
-            raise ProblemError(409, f"job {job_id} is {change.state}", code="already_ended")
-        return Done(job=job_id, state=change.state)
-
-    return await house.threads.ask(cancel)
+    return Done(job=job_id, state=await house.threads.ask(stopped, house, visitor, job_id))

@@ -4,16 +4,16 @@ An owner sees and dismisses what is his. To redrive is for operators: it asks no
 the application, as `retry` does.
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from seawall.letters import Dismissed
 from seawall.redriving import Redriven
-from seawall.web.access import Operator, Reader, Visitor, Writer
-from seawall.web.house import House, house_of
+from seawall.web.access import Operator, Reader, Writer
+from seawall.web.doing.jobs import in_a_list
+from seawall.web.doing.letters import can_be, decided, mine, need_mine
+from seawall.web.house import house_of
 from seawall.web.letter_models import (
     DismissAsked,
     DismissedShown,
@@ -25,8 +25,7 @@ from seawall.web.letter_models import (
     UndismissAsked,
 )
 from seawall.web.models import Page, in_print
-from seawall.web.problems import ProblemError
-from seawall.web.routes.jobs import After, JobId, Limit, are_names, in_a_list
+from seawall.web.parameters import After, JobId, Limit
 
 router = APIRouter(prefix="/api/dead-letters", tags=["dead letters"])
 
@@ -97,9 +96,10 @@ async def redrive(request: Request, visitor: Operator, asked: RedriveAsked) -> R
     """Send failed jobs again, those named or all that match: a dry run, a canary, a rate."""
     house = house_of(request)
     jobs, which = asked.aim()
-    if not _are_names(which):
+    if not can_be(which):
         return RedrivenShown.model_validate(Redriven(found=0, dry_run=asked.dry_run))
-    found = await house.slow.ask(house.app.redrive, *jobs, by=visitor.name, **which, **asked.how())
+    threads = house.canaries if asked.canary and not asked.dry_run else house.slow
+    found = await threads.ask(house.app.redrive, *jobs, by=visitor.name, **which, **asked.how())
     return RedrivenShown.model_validate(found)
 
 
@@ -108,56 +108,13 @@ async def dismiss(request: Request, visitor: Writer, asked: DismissAsked) -> Dis
     """Take dead letters for dealt with, and say why; their jobs stay failed."""
     house = house_of(request)
     by, note = visitor.name, in_print(asked.note)
-    return await decided(house, visitor, asked.aim(), partial(house.app.dismiss, note=note, by=by))
+    act = partial(house.app.dismiss, note=note, by=by)
+    return DismissedShown.model_validate(await decided(house, visitor, asked.aim(), act))
 
 
 @router.post("/undismiss")
 async def undismiss(request: Request, visitor: Writer, asked: UndismissAsked) -> DismissedShown:
     """Open dead letters again that were dismissed."""
     house = house_of(request)
-    return await decided(house, visitor, asked.aim(), house.app.undismiss)
-
-
-async def decided(
-    house: House,
-    visitor: Visitor,
-    aim: tuple[list[int], dict[str, Any]],
-    act: Callable[..., Dismissed],
-) -> DismissedShown:
-    """Do it about the letters that are meant, as far as they are this visitor's."""
-    jobs, said = aim
-
-    def decide() -> DismissedShown:
-        need_mine(house, visitor, jobs)
-        # An owner who names letters by number has been looked at; by filter he means his own.
-        which = {} if jobs else mine(visitor, said)
-        if which is None:
-            return DismissedShown(done=0, refused=0, refusals=[])
-        return DismissedShown.model_validate(act(*jobs, **which))
-
-    return await house.slow.ask(decide)
-
-
-def _are_names(said: dict[str, Any]) -> bool:
-    return are_names(*(said.get(name) for name in ("group", "task", "queue", "owner")))
-
-
-def mine(visitor: Visitor, said: dict[str, Any]) -> dict[str, Any] | None:
-    """The filter, for what this visitor sees; None where that is nothing."""
-    if not _are_names(said):
-        return None
-    if visitor.only is None:
-        return said
-    if said.get("owner", visitor.only) != visitor.only:
-        return None
-    return {**said, "owner": visitor.only}
-
-
-def need_mine(house: House, visitor: Visitor, job_ids: list[int]) -> None:
-    """404 where one of these letters is not there for this visitor."""
-    if visitor.sees_all or not job_ids:
-        return
-    found = house.store.letters_of(job_ids)
-    for job_id in job_ids:
-        if job_id not in found or not visitor.sees(found[job_id].owner):
-            raise ProblemError(404, f"there is no dead letter of a job {job_id}")
+    found = await decided(house, visitor, asked.aim(), house.app.undismiss)
+    return DismissedShown.model_validate(found)
