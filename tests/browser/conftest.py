@@ -137,13 +137,23 @@ def opened(url):
         yield made
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def harbour(request):
-    if request.param == "sqlite":
-        url = "sqlite:///FOLDER/harbour.db"
-    else:
+BOTH = ["sqlite", "postgres"]
+ONE = BOTH if "CI" in os.environ else BOTH[:1]
+"""For what does not depend on the store: one will do, and in CI it is both."""
+
+
+@contextmanager
+def harbour_at(request):
+    url = "sqlite:///FOLDER/harbour.db"
+    if request.param == "postgres":
         url = request.getfixturevalue("postgres_fleet").server("18").new_url()
     with opened(url) as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def harbour(request):
+    with harbour_at(request) as made:
         yield made
 
 

@@ -37,6 +37,12 @@ def page_is_there(path: str, note: str = "") -> bool | str:
     return there(path) or path != "lost.pdf" or "the file is gone"
 
 
+@app.task
+def stamp(path: str) -> None:
+    if not there(path):
+        raise FaultError("INVALID_INPUT", "there is no ink")
+
+
 @app.task(policy="quick", upstream="tide")
 async def sail(to: str) -> str:
     await asyncio.sleep(0.01)

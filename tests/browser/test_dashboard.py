@@ -210,7 +210,7 @@ def test_everything_by_keyboard(harbour, enter):
 
 def test_a_group_is_redriven_and_another_dismissed_by_keyboard(harbour, enter):
     harbour.remove("tabbed.pdf")
-    jobs = [harbour.ask("print_page", path="tabbed.pdf") for _ in range(2)]
+    jobs = [harbour.ask("stamp", path="tabbed.pdf") for _ in range(2)]
     for job in jobs:
         harbour.until(job, "failed")
     group = harbour.store.dead_letter(jobs[0]).fingerprint
@@ -240,15 +240,15 @@ def test_a_group_is_redriven_and_another_dismissed_by_keyboard(harbour, enter):
     keys.press("Enter")
     expect(page.locator(".said")).to_contain_text("2 jobs redriven")
     for job in jobs:
-        harbour.until(job, "failed")  # the file is still missing
+        harbour.until(job, "failed")  # there is still no ink
 
     page.goto(f"{harbour.address}/dead/groups/{group}")
     tab_to(page, page.get_by_label("Note"))
-    keys.type("the file will not come")
+    keys.type("nobody writes any more")
     keys.press("Enter")
     expect(page.locator(".said")).to_contain_text("2 dead letters dismissed")
     letter = harbour.store.dead_letter(jobs[1])
-    assert (str(letter.state), letter.note) == ("dismissed", "the file will not come")
+    assert (str(letter.state), letter.note) == ("dismissed", "nobody writes any more")
 
 
 def test_an_upstream_is_held_and_resumed_by_keyboard(harbour, enter):

@@ -5,12 +5,10 @@ upstream that is held, menus that are open. What is looked at does not depend on
 will do; in CI it is both.
 """
 
-import os
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.browser.conftest import opened
+from tests.browser.conftest import ONE, harbour_at
 
 OPERATORS = [
     "/", "/jobs", "/jobs?state=failed", "/jobs?run=x", "/jobs/{failed}", "/jobs/{item}",
@@ -26,15 +24,11 @@ LOOKS = {
     "dark": {"color_scheme": "dark"},
     "phone": {"viewport": {"width": 390, "height": 844}},
 }
-STORES = ["sqlite", *(["postgres"] if "CI" in os.environ else [])]
 
 
-@pytest.fixture(scope="module", params=STORES)
+@pytest.fixture(scope="module", params=ONE)
 def harbour(request):
-    url = "sqlite:///FOLDER/harbour.db"
-    if request.param == "postgres":
-        url = request.getfixturevalue("postgres_fleet").server("18").new_url()
-    with opened(url) as made:
+    with harbour_at(request) as made:
         yield made
 
 

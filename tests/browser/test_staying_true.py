@@ -5,9 +5,16 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.steps import refreshed, settled
+from tests.browser.conftest import ONE, harbour_at
+from tests.browser.steps import looked_at_again, refreshed, settled
 
 ROWS = "table.rows tbody tr"
+
+
+@pytest.fixture(scope="module", params=ONE)
+def harbour(request):
+    with harbour_at(request) as made:
+        yield made
 
 
 def failed(harbour, path, many=1):
@@ -129,12 +136,14 @@ def test_a_page_says_as_of_when_it_is_while_the_store_does_not_answer(harbour, e
     settled(page)
     away = re.compile("/jobs$")
     page.route(away, lambda route: route.fulfill(status=503, body="the store does not answer"))
+    looked_at_again(page)
 
     expect(page.locator(".live")).to_have_text(
         re.compile(r"the store does not answer: as of .*\d:\d\d")
     )
     expect(page.locator("#heard")).to_contain_text("This page shows how it was at")
     page.unroute(away)
+    looked_at_again(page)
 
     expect(page.locator(".live")).to_have_text("live")
     expect(page.locator("#heard")).to_have_text("The page is live again.")
@@ -144,6 +153,7 @@ def test_a_server_that_comes_back_is_heard_again(harbour, enter):
     page = enter(path="/jobs")
     settled(page)
     harbour.stop_serving()
+    looked_at_again(page)
     try:
         expect(page.locator(".live")).to_contain_text("the server does not answer: as of")
     finally:

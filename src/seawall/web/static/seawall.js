@@ -261,7 +261,8 @@
   const begin = () => {
     drawn();
     listen();
-    $(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone they are in a row
+    const here = $(".side [aria-current]"), row = here?.closest("ul"); // on a phone they are in a row
+    if (row) row.scrollLeft = here.offsetLeft - (row.clientWidth - here.clientWidth) / 2;
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin);
   else begin();
