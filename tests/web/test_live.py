@@ -150,7 +150,7 @@ def test_a_stream_outlives_a_store_that_does_not_answer(server, monkeypatch):
     """What it cannot ask about its token it asks again at the next beat, and hears on afterwards."""
     asked = []
 
-    def away(**_):
+    async def away(*_, **__):
         asked.append(True)
         raise StoreError("the store is away")
 
@@ -159,7 +159,7 @@ def test_a_stream_outlives_a_store_that_does_not_answer(server, monkeypatch):
     with ear(server) as made:
         with monkeypatch.context() as outage:
             outage.setattr(believed, "fresh", lambda name: None)
-            outage.setattr(believed, "looked_up", away)
+            outage.setattr(believed, "look", away)
             until(lambda: len(asked) >= 3, "beats without the store")
             assert not made.ended
         job = ask(server, "ann")

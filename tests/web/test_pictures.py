@@ -88,7 +88,7 @@ def test_stages_go_by_their_names(of, stages, said):
         ({"queue": "mail", "priority": 0}, "in the queue mail"),
         ({"queue": "mail", "priority": 3}, "in the queue mail, priority 3"),
         ({"stage": 1}, "stage ask"),
-        ({"stage": 7}, "stage 8"),
+        ({"stage": 7}, "stage number 8"),
         (
             {
                 "stage": 0,

@@ -5,6 +5,7 @@ The API tells programs the same, with names and numbers.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from seawall.web.pages.stages import named_stage
 from seawall.web.pages.wording import span
 
 
@@ -20,7 +21,7 @@ def _parts(meta: Mapping[str, object], stages: Sequence[str]) -> Iterator[str]:
         yield f"priority {meta['priority']}"
     at = meta.get("stage")
     if isinstance(at, int) and len(stages) > 1:
-        yield f"stage {stages[at] if at < len(stages) else at + 1}"
+        yield f"stage {named_stage(stages, at)}"
     if isinstance(took := meta.get("duration_ms"), int):
         yield f"took {span(took / 1000)}"
     if "fault_code" in meta:

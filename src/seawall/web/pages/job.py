@@ -1,7 +1,5 @@
 """One job on a page: all that happened to it, why it is not running, retry and cancel."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,7 +21,6 @@ from seawall.web.house import House, house_of
 from seawall.web.pages.life import Known, Life, life_of
 from seawall.web.pages.people import Sent, Viewer
 from seawall.web.pages.site import looked_at, page, tried
-from seawall.web.pages.stages import named_stage
 from seawall.web.pages.wording import LONGEST_JSON
 from seawall.web.parameters import JobId
 
@@ -110,7 +107,7 @@ def _whole(house: House, visitor: Visitor, job_id: int) -> Whole:
         arguments=redacted(doing.parsed(store.arguments(job_id))),
         kept=_kept(house, job),
         attempts=last,
-        happenings=list(_log(job, last, letter, stages)) if job.seq <= MOST_ATTEMPTS else [],
+        happenings=list(events(job, last, letter)) if job.seq <= MOST_ATTEMPTS else [],
         letter=letter,
         captured=_captured(house, visitor, last),
         why=house.app.why(job_id, only=visitor.only, commands=operates).lines,
@@ -141,18 +138,6 @@ def _phases(house: House, job: Job) -> list[PhaseSpan]:
         return []
     since = max(job.created_at, house.store.now() - PHASES_KEPT)
     return house.store.upstream_phases(job.upstream, since)
-
-
-def _log(
-    job: Job, attempts: Sequence[Attempt], letter: DeadLetter | None, stages: Sequence[str]
-) -> Iterator[Happening]:
-    """Its event log, with stages by name; a job that has but one is at none in particular."""
-    for each in events(job, attempts, letter):
-        meta = dict(each.meta)
-        stage = meta.pop("stage", None)
-        if isinstance(stage, int) and len(stages) > 1:
-            meta = {"stage": named_stage(stages, stage), **meta}
-        yield replace(each, meta=meta)
 
 
 def _captured(house: House, visitor: Visitor, attempts: list[Attempt]) -> dict[int, str]:

@@ -12,7 +12,6 @@ from seawall.finding import newest_of
 from seawall.store import Backlog, LetterFilter, LetterState, PaceBucket
 from seawall.web.access import Visitor
 from seawall.web.house import House, house_of
-from seawall.web.pages import upstream_words
 from seawall.web.pages.people import Viewer
 from seawall.web.pages.pictures import Chart, Line, a_minute
 from seawall.web.pages.site import backlog_of, looked_at, page
