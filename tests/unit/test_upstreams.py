@@ -120,6 +120,27 @@ def test_one_that_its_breaker_holds_says_why_and_for_how_long(world, app):
     assert app.upstreams.get("openai").held_until is None
 
 
+def test_those_that_are_held_are_told_without_a_look_at_jobs_or_calls(world, app, monkeypatch):
+    for name in ("broken", "held", "through", "asked"):
+        app.upstream(Upstream(name, breaker=HOUR))
+    decided(world, "broken", failing)
+    decided(world, "through", failing)
+    app.upstreams.hold("held")
+    app.upstreams.force("through", "closed")
+    wait = gates.breakers.AskedToWait(60.0)
+    decided(world, "asked", lambda upstream, gate, now: gates.heard(upstream, gate, wait, now))
+    for verb in ("backlog", "observed", "lately", "called"):
+        monkeypatch.setattr(world.store, verb, None)
+
+    found = app.upstreams.held()
+
+    assert [(each.name, each.asked) for each in found] == [
+        ("asked", True), ("broken", False), ("held", False),
+    ]  # fmt: skip
+    world.clock.advance(3_600)
+    assert [each.name for each in app.upstreams.held() if each.asked] == []
+
+
 def test_one_that_is_not_there_is_an_error_that_names_those_that_are(world, app):
     with pytest.raises(ArgumentsError, match="no upstream 'opena'; there are: none"):
         app.upstreams.get("opena")

@@ -559,6 +559,26 @@ def test_a_job_that_expired_unbegun_says_so(world, task):
     assert f"To send it again: seawall redrive {job.id}" in found
 
 
+@pytest.mark.parametrize("told", [{"only": "ann"}, {"commands": False}])
+def test_who_cannot_run_commands_is_told_none(world, task, told):
+    task.steps.append(TimeoutError("slow"))
+    failed = task.using(owner="ann").enqueue()
+    task.using(owner="ann").enqueue()
+    world.drain()
+    task.steps.clear()
+    waiting = task.using(owner="ann").enqueue()
+    world.app.pause("default")
+    world.app.upstreams.hold("api")
+
+    for job in (failed, waiting):
+        full = " ".join(world.app.why(job.id).lines)
+        words = " ".join(world.app.why(job.id, **told).lines)
+        assert "seawall " in full
+        assert "seawall " not in words
+        assert "--" not in words
+        assert words[-1] in ".…)"
+
+
 # ── Words ────────────────────────────────────────────────────────────────────────────────────────
 
 
